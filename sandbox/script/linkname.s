@@ -1,0 +1,2 @@
+// This file lets the compiler accept the bodiless declarations that
+// go:linkname provides.
