@@ -194,6 +194,7 @@ type target struct {
 	Addr       uint64 `json:"addr"` // of `secret` in the victim's memory
 	Handle     []byte `json:"handle"`
 	HandleType int32  `json:"handle_type"`
+	FD         int    `json:"fd"` // number under which the victim has its secret file open
 
 	Shm     int    `json:"shm"`
 	Msg     int    `json:"msg"`

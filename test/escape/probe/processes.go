@@ -114,7 +114,7 @@ var processProbes = []probe{
 	}},
 	{"proc-root", func(t *target) error { return readSecret(t.proc("root") + t.file("secret")) }},
 	{"proc-cwd", func(t *target) error { return openClose(t.proc("cwd"), unix.O_RDONLY) }},
-	{"proc-fd", func(t *target) error { return openClose(t.proc("fd/0"), unix.O_RDONLY) }},
+	{"proc-fd", func(t *target) error { return readSecret(t.proc(fmt.Sprintf("fd/%d", t.FD))) }},
 	{"proc-mem", func(t *target) error { return openClose(t.proc("mem"), unix.O_RDONLY) }},
 	{"proc-exe", func(t *target) error { return openClose(t.proc("exe"), unix.O_RDONLY) }},
 	{"proc-environ", func(t *target) error { return procHas(t, "environ", "LOCKBOX_ESCAPE_SECRET") }},

@@ -77,6 +77,9 @@ func victimFiles(t *target) error {
 	if err := os.WriteFile(t.file("program"), b, 0o700); err != nil {
 		return err
 	}
+	if t.FD, err = unix.Open(t.file("secret"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
 	if h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, t.file("secret"), 0); err == nil {
 		t.Handle, t.HandleType = h.Bytes(), h.Type()
 	}
