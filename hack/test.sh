@@ -11,12 +11,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 kernels=(6.1 6.12)
-vm_packages=(./sandbox ./sandbox/script ./sandbox/seccomp ./runner ./runner/slot ./runner/egress ./bpf/egress ./test/escape)
+vm_packages=(./sandbox ./sandbox/script ./sandbox/seccomp ./runner ./runner/slot ./runner/egress ./bpf/egress)
 out=.cache/test
-host=1 vm=1 update=()
+host=1 vm=1 update=() vm_update=()
 case ${1:-} in
 -vm) host=0 ;;
--update) update=(-update) ;;
+-update) update=(-update) vm_update=(--update) ;;
 '') ;;
 *) sed -n '2,9p' "$0"; exit 2 ;;
 esac
@@ -46,26 +46,20 @@ needs() {
 	return 1
 }
 
-# Static test binaries for the guests, which have no Go tool chain.
+# The guests have no Go tool chain, so the whole-binary test carries the programs inside it.
 build_guest() {
-	local p name
 	mkdir -p "$out/bin" test/escape/embedded
-	rm -f "$out"/bin/*
 	go build -trimpath -ldflags='-s -w' -o test/escape/embedded/ ./cmd/lockbox ./cmd/lockbox-runner ./test/escape/probe
-	for p in "${vm_packages[@]}"; do
-		[ -d "$p" ] || continue
-		name=${p#./}
-		go test -c -trimpath -ldflags='-s -w' -tags embedded -o "$out/bin/${name//\//-}.test" "$p"
-		# A package without tests gives no binary.
-	done
+	go test -c -trimpath -ldflags='-s -w' -tags embedded -o "$out/bin/test-escape.test" ./test/escape
 }
 
 start_guests() {
 	local k
 	for k in "${kernels[@]}"; do
 		mkdir -p "$out/vm-$k"
-		rm -rf "$out/vm-$k"/*
-		( VM_OUT="$out/vm-$k" hack/vm/run.sh "$k" "$out"/bin/*.test >"$out/vm-$k/run.log" 2>&1; echo $? >"$out/vm-$k/rc" ) &
+		( rc=0
+		hack/vm/run.sh --out "$out/vm-$k" "${vm_update[@]}" "$k" "${vm_packages[@]}" "$out/bin/test-escape.test" >"$out/vm-$k/run.log" 2>&1 || rc=$?
+		echo $rc >"$out/vm-$k/rc" ) &
 	done
 }
 

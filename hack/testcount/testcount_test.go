@@ -68,8 +68,8 @@ func TestConsole(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	dir := t.TempDir()
-	tl := newTally("vm-6.1")
-	tl.add("sandbox", "TestA", passed)
+	tl := newTally("host")
+	tl.add("lockbox/sandbox", "TestA", passed)
 	path, counts := filepath.Join(dir, "t"), filepath.Join(dir, "counts")
 	if err := tl.save(path); err != nil {
 		t.Fatal(err)
@@ -80,9 +80,9 @@ func TestSum(t *testing.T) {
 		ok           bool
 		last         string
 	}{
-		{"as committed", "vm-6.1 sandbox 1\n", true, "1 passed, 0 failed, 0 skipped\n"},
-		{"one fewer", "vm-6.1 sandbox 2\n", false, "1 passed, 1 failed, 0 skipped\n"},
-		{"a place that did not run", "vm-6.1 sandbox 1\nvm-6.12 sandbox 1\n", false, "1 passed, 1 failed, 0 skipped\n"},
+		{"as committed", "host lockbox/sandbox 1\n", true, "1 passed, 0 failed, 0 skipped\n"},
+		{"one fewer", "host lockbox/sandbox 2\n", false, "1 passed, 1 failed, 0 skipped\n"},
+		{"a package that did not run", "host lockbox/sandbox 1\nhost lockbox/runner 1\n", false, "1 passed, 1 failed, 0 skipped\n"},
 		{"a new one", "# nothing\n", false, "1 passed, 1 failed, 0 skipped\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
