@@ -74,13 +74,15 @@ type facts interface {
 	v2(dir string) (place, bool)
 	// v1 reports whether dir is a v1 cgroup directory that we may use.
 	v1(dir string) bool
+	// uid is our effective user id, for the hints.
+	uid() int
 }
 
 func find(runDir string, mounts []mount, o own, host facts) (*Tree, error) {
 	t := &Tree{runDir: runDir, v1: map[string]place{}, no: map[string]error{}}
 	var ok bool
 	if t.v2, ok = findV2(mounts, o, host); !ok {
-		return nil, noV2(mounts, o)
+		return nil, noV2(mounts, o, host.uid())
 	}
 	for _, c := range limited {
 		if slices.Contains(t.v2.Controllers, c) {
@@ -93,7 +95,7 @@ func find(runDir string, mounts []mount, o own, host facts) (*Tree, error) {
 			t.v1[c] = p
 			continue
 		}
-		t.no[c] = noController(mounts, t.v2, c)
+		t.no[c] = noController(mounts, t.v2, c, host.uid())
 	}
 	return t, nil
 }
@@ -174,7 +176,7 @@ func (t *Tree) Supports(controller string) (by string, err error) {
 
 const systemdHint = "start it in a delegated scope: systemd-run --user --scope -p Delegate=yes lockbox run …"
 
-func noV2(mounts []mount, o own) error {
+func noV2(mounts []mount, o own, uid int) error {
 	e := &UnsupportedError{Feature: "a cgroup for the run", Need: "a writable cgroup v2 directory", Have: "none"}
 	has := func(v2 bool) bool { return slices.ContainsFunc(mounts, func(m mount) bool { return m.V2 == v2 }) }
 	switch {
@@ -184,26 +186,26 @@ func noV2(mounts []mount, o own) error {
 	case !has(true):
 		e.Have = "no cgroup mount"
 		e.Hint = "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
-	case os.Geteuid() == 0:
+	case uid == 0:
 		e.Have = fmt.Sprintf("cgroup2 mounted, but read-only or without our own cgroup %q in sight", o.V2)
 		e.Hint = "in a container: give it a writable cgroup2 mount of its own cgroup namespace (docker run --cgroupns=private with a writable /sys/fs/cgroup)"
 	default:
-		e.Have = fmt.Sprintf("our cgroup %q and its ancestors, none of them delegated to uid %d", o.V2, os.Geteuid())
+		e.Have = fmt.Sprintf("our cgroup %q and its ancestors, none of them delegated to uid %d", o.V2, uid)
 		e.Hint = systemdHint
 	}
 	return e
 }
 
-func noController(mounts []mount, v2 place, c string) error {
+func noController(mounts []mount, v2 place, c string, uid int) error {
 	e := &UnsupportedError{
 		Feature: "limiting " + c,
 		Need:    fmt.Sprintf("the controller %q in cgroup v2 at %q, or in a writable v1 hierarchy", c, v2.Dir),
 		Have:    "v2 controllers [" + strings.Join(v2.Controllers, " ") + "]",
 	}
 	if slices.ContainsFunc(mounts, func(m mount) bool { return m.has(c) }) {
-		e.Have += fmt.Sprintf(", and a v1 hierarchy in which uid %d may make no cgroup", os.Geteuid())
+		e.Have += fmt.Sprintf(", and a v1 hierarchy in which uid %d may make no cgroup", uid)
 		e.Hint = "run as root, or boot with systemd.unified_cgroup_hierarchy=1"
-	} else if os.Geteuid() != 0 {
+	} else if uid != 0 {
 		e.Hint = systemdHint + "; and let systemd delegate the controller: Delegate=cpu memory pids in user@.service"
 	} else {
 		e.Hint = fmt.Sprintf("the kernel has no %s controller, or it is disabled on its command line (cgroup_disable=%s)", c, c)
@@ -237,6 +239,8 @@ func (live) v2(dir string) (place, bool) {
 	}
 	return p, true
 }
+
+func (live) uid() int { return os.Geteuid() }
 
 func (live) v1(dir string) bool {
 	return isFS(dir, unix.CGROUP_SUPER_MAGIC) && writable(dir) && writable(filepath.Join(dir, "tasks"))

@@ -54,6 +54,13 @@ func (t *Tree) Parent() (string, error) {
 	return t.v2.parent(), nil
 }
 
+// forget makes the next Parent look again.
+func (t *Tree) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ready = false
+}
+
 // RemoveParent removes the empty parents again. It fails with EBUSY while any run lives below one.
 func (t *Tree) RemoveParent() error {
 	t.mu.Lock()

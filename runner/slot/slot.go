@@ -56,6 +56,15 @@ func (t *Tree) New(id string, l Limits) (*Slot, error) {
 			return nil, err
 		}
 	}
+	s, err := t.try(id, l)
+	if errors.Is(err, fs.ErrNotExist) { // somebody took the parent away: make it again
+		t.forget()
+		s, err = t.try(id, l)
+	}
+	return s, err
+}
+
+func (t *Tree) try(id string, l Limits) (*Slot, error) {
 	if _, err := t.Parent(); err != nil {
 		return nil, err
 	}
