@@ -117,16 +117,19 @@ func (s *Slot) memoryHit() (bool, error) {
 		}
 		return st.MemoryEvents.OomKill > 0 && st.MemoryEvents.Max > 0, nil
 	}
+	// A kill is counted in the victim's cgroup only.
+	kills, err := s.sum("memory", "memory.oom_control", "oom_kill")
+	if err != nil || kills == 0 {
+		return false, err
+	}
 	st, err := s.m1.Stat()
 	if err != nil {
 		return false, fmt.Errorf("reading memory counters of slot %q: %w", s.id, err)
 	}
 	// v1 charges memory plus swap first, so its counter is the one that moves. Some kernels (6.18 seen) no longer count failures;
-	// there a peak within one huge page of the limit tells. A kill is counted in the victim's cgroup only.
+	// there a peak within one huge page of the limit tells.
 	m, w := st.Memory.Usage, st.Memory.Swap
-	atLimit := m.Failcnt+w.Failcnt > 0 || int64(max(m.Max, w.Max)) > s.limits.MemoryBytes-hugePage
-	kills, err := s.sum("memory", "memory.oom_control", "oom_kill")
-	return kills > 0 && atLimit, err
+	return m.Failcnt+w.Failcnt > 0 || int64(max(m.Max, w.Max)) > s.limits.MemoryBytes-hugePage, nil
 }
 
 const hugePage = 2 << 20
