@@ -140,7 +140,8 @@ func (e *Entry) parsePrefix(s string) error {
 // 0x7f.1, 2130706433).
 func cleanHost(s string) (string, error) {
 	h := strings.ToLower(strings.TrimSuffix(s, "."))
-	if h == "" || len(h) > 253 {
+	// A Kelvin sign lower-cases to k: only ASCII counts.
+	if h == "" || len(h) > 253 || strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) >= 0 {
 		return "", fmt.Errorf("not a host name, an address or a CIDR")
 	}
 	labels := strings.Split(h, ".")

@@ -68,21 +68,28 @@ func Parse(source string, data []byte) (*Document, error) {
 	}
 	p := &parser{source: source}
 	if err := toml.Unmarshal(data, &p.in); err != nil {
+		p.pos = locate(data)
 		return nil, p.decodeError(err)
 	}
 	p.pos = locate(data)
 	if p.pos.unknown != "" {
-		key := withoutIndex(p.pos.unknown)
-		last := strings.ReplaceAll(key[strings.LastIndexByte(key, '.')+1:], "\x1f", ".")
-		e := p.errorf(p.pos.unknown, "unknown key %q", last).(*SyntaxError)
-		e.Want = siblings(key)
-		return nil, e
+		return nil, p.unknownKey()
 	}
 	return p.document()
 }
 
+// unknownKey is about the first key that is not in the table. The decoder
+// itself takes keys in any case.
+func (p *parser) unknownKey() error {
+	key := withoutIndex(p.pos.unknown)
+	last := strings.ReplaceAll(key[strings.LastIndexByte(key, '.')+1:], "\x1f", ".")
+	e := p.errorf(p.pos.unknown, "unknown key %q", last)
+	e.Want = siblings(key)
+	return e
+}
+
 // errorf is a *SyntaxError at a key path, with what the key wants.
-func (p *parser) errorf(key, format string, args ...any) error {
+func (p *parser) errorf(key, format string, args ...any) *SyntaxError {
 	e := &SyntaxError{Source: p.source, Key: strings.ReplaceAll(key, "\x1f", "."), Msg: fmt.Sprintf(format, args...)}
 	for k := key; ; {
 		if off, ok := p.pos.at[k]; ok {
@@ -100,7 +107,7 @@ func (p *parser) errorf(key, format string, args ...any) error {
 
 // value is errorf for a value that cannot be read.
 func (p *parser) value(key string, err error) error {
-	e := p.errorf(key, "%s: %v", withoutIndex(key), err).(*SyntaxError)
+	e := p.errorf(key, "%s: %v", withoutIndex(key), err)
 	plain := withoutIndex(key)
 	if i := strings.IndexByte(plain, '['); i >= 0 {
 		plain = plain[:i]
@@ -121,9 +128,14 @@ func (p *parser) decodeError(err error) error {
 	e.Line, e.Col = de.Position()
 	e.Msg = strings.TrimPrefix(de.Error(), "toml: ")
 	e.Key = strings.Join(de.Key(), ".")
-	if want, ok := wantOf(e.Key); ok && (strings.Contains(e.Msg, "cannot decode") || strings.Contains(e.Msg, "cannot be decoded") || strings.Contains(e.Msg, "cannot store")) {
-		e.Msg, e.Want = "bad type for "+e.Key, want
+	if !strings.Contains(e.Msg, "cannot decode") && !strings.Contains(e.Msg, "cannot be decoded") && !strings.Contains(e.Msg, "cannot store") && !strings.Contains(e.Msg, "struct field") {
+		return e
 	}
+	if p.pos.unknown != "" {
+		return p.unknownKey()
+	}
+	e.Msg = "bad type for " + e.Key
+	e.Want, _ = wantOf(e.Key)
 	return e
 }
 
