@@ -14,14 +14,13 @@ const (
 // the jump to it. Where a target is further away than a jump's 8 bits reach, an unconditional jump (32 bits)
 // is put directly behind the conditional one, as a trampoline.
 type assembler struct {
-	rev []Insn        // the program, backwards
-	at  map[*node]int // index in rev
+	rev []Insn // the program, backwards
 }
 
 func assemble(root *node) (Filter, error) {
-	a := assembler{at: make(map[*node]int)}
+	a := assembler{rev: make([]Insn, 0, 256)}
 	a.place(root)
-	if a.at[root] != len(a.rev)-1 {
+	if root.at != len(a.rev) {
 		return nil, errors.New("BUG: seccomp: the filter does not start with its root")
 	}
 	slices.Reverse(a.rev)
@@ -32,7 +31,7 @@ func assemble(root *node) (Filter, error) {
 }
 
 func (a *assembler) place(n *node) {
-	if _, done := a.at[n]; done {
+	if n.at != 0 {
 		return
 	}
 	switch {
@@ -61,11 +60,11 @@ func (a *assembler) place(n *node) {
 }
 
 // distance is how many instructions would lie between the next one emitted and n.
-func (a *assembler) distance(n *node) int { return len(a.rev) - 1 - a.at[n] }
+func (a *assembler) distance(n *node) int { return len(a.rev) - n.at }
 
 func (a *assembler) emit(n *node, i Insn) {
-	a.at[n] = len(a.rev)
 	a.rev = append(a.rev, i)
+	n.at = len(a.rev)
 }
 
 // trampoline emits a jump to n and returns the distance to it, which is 0.

@@ -40,14 +40,14 @@ func Build(s Spec) (Filter, error) {
 	if s.Strict && len(s.Additions) > 0 {
 		return nil, errors.New("seccomp: strict takes no additions")
 	}
-	b := &builder{Spec: s, graph: make(graph, 512)}
+	b := &builder{Spec: s, graph: new(graph)}
 	kill := b.ret(KillProcess)
 	all := spans(b.decide(names), b.absent())
 	if s.Arch == AMD64 {
 		// x32 calls carry bit 30 and share amd64's AUDIT_ARCH. Negative numbers (syscall(-1)) are no call at all.
 		all = append(all, span{start: 1 << 30, to: kill}, span{start: 1 << 31, to: b.absent()})
 	}
-	root := b.load(offNr, b.tree(all))
+	root := b.load(offNr, tree(all))
 	root = b.load(offArch, b.jump(opJeq, s.Arch.audit(), root, kill))
 	return assemble(root)
 }
@@ -55,7 +55,7 @@ func Build(s Spec) (Filter, error) {
 // builder is one Build.
 type builder struct {
 	Spec
-	graph
+	*graph
 }
 
 func (b *builder) allow() *node  { return b.ret(Allow) }
@@ -64,14 +64,8 @@ func (b *builder) absent() *node { return b.ret(Absent) }
 
 // decide returns the node of each number. What no rule names is absent.
 func (b *builder) decide(names []string) []*node {
-	nr := make(map[string]int, len(names))
-	to := make([]*node, len(names))
-	for i, name := range names {
-		to[i] = b.absent()
-		if name != "" {
-			nr[name] = i
-		}
-	}
+	nr := newIndex(names)
+	to := slices.Repeat([]*node{b.absent()}, len(names))
 	for _, r := range rules {
 		then := r.usual
 		if b.Strict && r.strict != nil {
@@ -79,7 +73,7 @@ func (b *builder) decide(names []string) []*node {
 		}
 		var n *node
 		for _, name := range r.names {
-			if i, ok := nr[name]; ok {
+			if i, ok := nr.number(name); ok {
 				if n == nil {
 					n = then(b)
 				}

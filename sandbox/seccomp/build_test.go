@@ -77,7 +77,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	if got, err := (Filter)(nil).Run(AMD64.Call(0)); got != KillProcess || err == nil {
 		t.Errorf("an empty filter: %v, %v", got, err)
 	}
-	b := &builder{Spec: Spec{Arch: AMD64}, graph: graph{}}
+	b := &builder{Spec: Spec{Arch: AMD64}, graph: new(graph)}
 	for _, n := range b.decide([]string{"", "a call of the future"}) {
 		if n != b.absent() {
 			t.Errorf("a call without a rule leads to %+v", n)
@@ -193,7 +193,7 @@ func TestEmulatorAgreesWithXNet(t *testing.T) {
 // Any decision per number comes back out of the tree, also when the filter is far longer than a jump reaches.
 func checkLayout(t *testing.T, picks []byte, distinct uint32, argBlocks bool) {
 	t.Helper()
-	g := graph{}
+	g := new(graph)
 	above := g.ret(Absent)
 	to := make([]*node, len(picks))
 	want := func(i int, p byte, arg uint64) Action {
@@ -209,7 +209,7 @@ func checkLayout(t *testing.T, picks []byte, distinct uint32, argBlocks bool) {
 			to[i] = g.choose(int(p)%6, 0xff, to[i], choice{[]uint32{uint32(p)}, g.ret(Allow)})
 		}
 	}
-	f, err := assemble(g.load(offNr, g.tree(spans(to, above))))
+	f, err := assemble(g.load(offNr, tree(spans(to, above))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,12 +246,12 @@ func TestLayout(t *testing.T) {
 }
 
 func TestLayoutUsesTrampolines(t *testing.T) {
-	g := graph{}
+	g := new(graph)
 	to := make([]*node, 900)
 	for i := range to {
 		to[i] = g.ret(Action(retErrno | uint32(i+1)))
 	}
-	f, err := assemble(g.load(offNr, g.tree(spans(to, g.ret(Absent)))))
+	f, err := assemble(g.load(offNr, tree(spans(to, g.ret(Absent)))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,12 +261,12 @@ func TestLayoutUsesTrampolines(t *testing.T) {
 }
 
 func TestTooLongIsAnError(t *testing.T) {
-	g := graph{}
+	g := new(graph)
 	to := make([]*node, 3000)
 	for i := range to {
 		to[i] = g.ret(Action(retErrno | uint32(i+1)))
 	}
-	if _, err := assemble(g.load(offNr, g.tree(spans(to, g.ret(Absent))))); err == nil {
+	if _, err := assemble(g.load(offNr, tree(spans(to, g.ret(Absent))))); err == nil {
 		t.Error("a filter of more than 4096 instructions was returned")
 	}
 }

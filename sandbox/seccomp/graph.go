@@ -26,42 +26,46 @@ type node struct {
 	code uint16
 	k    uint32
 	t, f *node
+	at   int // the assembler's: 1 + the distance from the program's end, zero while it has no place
 }
 
 // graph makes nodes so that equal ones are the same pointer. All sharing of return and argument blocks comes from that.
-type graph map[node]*node
+// It holds some eighty nodes: looking through them is faster than a map.
+type graph struct{ nodes []*node }
 
-func (g graph) intern(n node) *node {
-	if have, ok := g[n]; ok {
-		return have
+func (g *graph) intern(code uint16, k uint32, t, f *node) *node {
+	for _, n := range g.nodes {
+		if n.k == k && n.code == code && n.t == t && n.f == f {
+			return n
+		}
 	}
-	made := n
-	g[n] = &made
-	return &made
+	n := &node{code: code, k: k, t: t, f: f}
+	g.nodes = append(g.nodes, n)
+	return n
 }
 
-func (g graph) ret(a Action) *node { return g.intern(node{code: opRet, k: uint32(a)}) }
+func (g *graph) ret(a Action) *node { return g.intern(opRet, uint32(a), nil, nil) }
 
-func (g graph) jump(code uint16, k uint32, t, f *node) *node {
+func (g *graph) jump(code uint16, k uint32, t, f *node) *node {
 	if t == f {
 		return t
 	}
-	return g.intern(node{code: code, k: k, t: t, f: f})
+	return g.intern(code, k, t, f)
 }
 
 // load reads the word at off, for next. It is dropped if next decides without reading it.
-func (g graph) load(off uint32, next *node) *node {
+func (g *graph) load(off uint32, next *node) *node {
 	if next.code == opRet {
 		return next
 	}
-	return g.intern(node{code: opLoad, k: off, t: next})
+	return g.intern(opLoad, off, next, nil)
 }
 
-func (g graph) and(mask uint32, next *node) *node {
+func (g *graph) and(mask uint32, next *node) *node {
 	if mask == ^uint32(0) || next.code == opRet {
 		return next
 	}
-	return g.intern(node{code: opAnd, k: mask, t: next})
+	return g.intern(opAnd, mask, next, nil)
 }
 
 // choice says where a value of an argument leads.
@@ -72,7 +76,7 @@ type choice struct {
 
 // choose compares the low 32 bits of an argument, masked, with the values of each choice. That is the right
 // comparison for arguments which the kernel takes as int: it ignores the upper half of the register, so must we.
-func (g graph) choose(arg int, mask uint32, otherwise *node, choices ...choice) *node {
+func (g *graph) choose(arg int, mask uint32, otherwise *node, choices ...choice) *node {
 	next := otherwise
 	for i := len(choices) - 1; i >= 0; i-- {
 		vals := choices[i].vals
@@ -84,12 +88,12 @@ func (g graph) choose(arg int, mask uint32, otherwise *node, choices ...choice) 
 }
 
 // anyBit goes to t if the low 32 bits of an argument have one of the bits, else to f.
-func (g graph) anyBit(arg int, bits uint32, t, f *node) *node {
+func (g *graph) anyBit(arg int, bits uint32, t, f *node) *node {
 	return g.load(offLow(arg), g.jump(opJset, bits, t, f))
 }
 
 // isZero64 goes to t if all 64 bits of an argument are zero, else to f: for pointers.
-func (g graph) isZero64(arg int, t, f *node) *node {
+func (g *graph) isZero64(arg int, t, f *node) *node {
 	high := g.load(offHigh(arg), g.jump(opJeq, 0, t, f))
 	return g.load(offLow(arg), g.jump(opJeq, 0, high, f))
 }

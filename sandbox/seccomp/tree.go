@@ -5,7 +5,8 @@ package seccomp
 type span struct {
 	start  uint32
 	to     *node
-	except []exception
+	except [maxExceptions]exception
+	n      int // exceptions in use
 }
 
 type exception struct {
@@ -18,7 +19,7 @@ const maxExceptions = 2
 
 // spans folds a decision per number into spans. Numbers from len(to) on lead to above.
 func spans(to []*node, above *node) []span {
-	var out []span
+	out := make([]span, 0, 128)
 	for nr := 0; nr <= len(to); nr++ {
 		n := above
 		if nr < len(to) {
@@ -33,8 +34,9 @@ func spans(to []*node, above *node) []span {
 			continue
 		}
 		alone := nr+1 < len(to) && to[nr+1] == last.to || nr+1 == len(to) && above == last.to
-		if alone && len(last.except) < maxExceptions {
-			last.except = append(last.except, exception{uint32(nr), n})
+		if alone && last.n < maxExceptions {
+			last.except[last.n] = exception{uint32(nr), n}
+			last.n++
 			continue
 		}
 		out = append(out, span{start: uint32(nr), to: n})
@@ -42,15 +44,16 @@ func spans(to []*node, above *node) []span {
 	return out
 }
 
-// tree builds a balanced binary search over the spans. The number is in the accumulator.
-func (g graph) tree(s []span) *node {
+// tree builds a balanced binary search over the spans. The number is in the accumulator. No two of its nodes are equal,
+// so none is looked up.
+func tree(s []span) *node {
 	if len(s) == 1 {
 		next := s[0].to
-		for i := len(s[0].except) - 1; i >= 0; i-- {
-			next = g.jump(opJeq, s[0].except[i].nr, s[0].except[i].to, next)
+		for i := s[0].n - 1; i >= 0; i-- {
+			next = &node{code: opJeq, k: s[0].except[i].nr, t: s[0].except[i].to, f: next}
 		}
 		return next
 	}
 	mid := len(s) / 2
-	return g.jump(opJge, s[mid].start, g.tree(s[mid:]), g.tree(s[:mid]))
+	return &node{code: opJge, k: s[mid].start, t: tree(s[mid:]), f: tree(s[:mid])}
 }
