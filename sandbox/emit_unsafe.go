@@ -29,7 +29,7 @@ type emitter struct {
 	made    map[string]bool // skeleton entries that exist already
 	filter  *unix.SockFprog
 	umask   script.Reg // the caller's umask
-	ack     []byte // answer to the loopback message, nil where none was sent
+	ack     []byte     // answer to the loopback message, nil where none was sent
 }
 
 func (e *emitter) call(call, what string, nr uintptr, args []any, opts ...script.Option) {
@@ -290,7 +290,7 @@ func (e *emitter) mask(n *node, open bool) {
 var tmpNames = map[string]string{"/tmp": "tmp", "/var/tmp": "vartmp", "/dev/shm": "shm"}
 
 // TmpNames lists the directories that Options.TmpDir must hold, each with mode 1777.
-func TmpNames() []string { return []string{"tmp", "vartmp", "shm"} }
+func TmpNames() []string { return []string{"tmp", "vartmp"} }
 
 func (e *emitter) privateDir(n *node) {
 	name := tmpNames[n.path]
@@ -298,7 +298,7 @@ func (e *emitter) privateDir(n *node) {
 		e.mkdirs(n.path, true)
 	}
 	src, tree := e.b.NewReg(), e.b.NewReg()
-	if e.p.opts.TmpDir != "" {
+	if e.p.opts.TmpDir != "" && n.path != "/dev/shm" { // shared memory belongs in memory
 		e.openPath(path.Join(e.p.opts.TmpDir, name), true, unix.AT_FDCWD, src)
 	} else {
 		e.call("mkdirat", name, unix.SYS_MKDIRAT, []any{e.scratch, name, 0o777})

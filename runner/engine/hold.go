@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"lockbox/runner"
+	"lockbox/runner/egress"
+	"lockbox/runner/slot"
+)
+
+// ringSize is the ring of one run's deny events, in bytes. What does not fit is
+// counted as lost; the counters stay exact.
+const ringSize = 64 << 10
+
+// hold is the cgroup of one run with its egress entry.
+type hold struct {
+	slot   *slot.Slot
+	by     []string
+	set    *egress.Set // nil without egress programs
+	events *egress.Events
+
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	seen map[denialKey]*runner.Denial
+	once sync.Once
+	err  error
+}
+
+type denialKey struct{ op, target, rule string }
+
+func (h *hold) FD() int        { return h.slot.FD() }
+func (h *hold) TaskFDs() []int { return h.slot.TaskFDs() }
+func (h *hold) Kill() error    { return h.slot.Kill() }
+func (h *hold) By() string     { return strings.Join(h.by, ", ") }
+
+// collect reads the run's deny events until Close.
+func (h *hold) collect() {
+	h.seen = map[denialKey]*runner.Denial{}
+	h.wg.Go(func() {
+		for {
+			ev, err := h.events.Read(time.Time{})
+			if err != nil {
+				return
+			}
+			h.add(ev)
+		}
+	})
+}
+
+func (h *hold) add(ev egress.Event) {
+	op, target := describe(ev)
+	k := denialKey{op, target, egress.DenialID(ev)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.seen[k]
+	if d == nil {
+		d = &runner.Denial{Kind: "net", Op: op, Target: target, By: "cgroup:" + ev.Hook.String(), Rule: k.rule, Exe: exe(ev), Hint: hint(ev)}
+		h.seen[k] = d
+	}
+	d.Count++
+}
+
+// exe is the program behind an event as far as it can still be told.
+func exe(ev egress.Event) string {
+	if ev.PID != 0 {
+		if p, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", ev.PID)); err == nil {
+			return p
+		}
+	}
+	return ev.Comm
+}
+
+// Counted reads the counters while the cgroup exists. The exact count of a hook
+// and reason stands even where its events were lost.
+func (h *hold) Counted() (runner.Counted, error) {
+	c := runner.Counted{CPUms: -1, MaxRSS: -1, PidsPeak: -1}
+	u, err := h.slot.Usage()
+	if err == nil {
+		c.CPUms, c.MaxRSS, c.PidsPeak = u.CPUMillis, u.MemoryPeak, u.PidsPeak
+	}
+	cause, cerr := h.slot.Cause()
+	c.Cause = cause
+	err = errors.Join(err, cerr)
+	if h.set == nil {
+		return c, err
+	}
+	h.drain()
+	counters, lost, nerr := h.set.Counters(h.slot.ID())
+	c.Lost = lost
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.Denials = merge(h.seen, counters)
+	return c, errors.Join(err, nerr)
+}
+
+// drain gives the reader a moment to take what is in the ring: the run is dead,
+// so nothing is added.
+func (h *hold) drain() {
+	last := -1
+	for range 20 {
+		h.mu.Lock()
+		n := 0
+		for _, d := range h.seen {
+			n += int(d.Count)
+		}
+		h.mu.Unlock()
+		if n == last {
+			return
+		}
+		last = n
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// merge lists what was seen, and what was counted beyond it.
+func merge(seen map[denialKey]*runner.Denial, counters []egress.Counter) []runner.Denial {
+	out := make([]runner.Denial, 0, len(seen))
+	had := map[string]uint64{}
+	for _, d := range seen {
+		out = append(out, *d)
+		had[d.By] += d.Count
+	}
+	total := map[string]uint64{}
+	for _, k := range counters {
+		total["cgroup:"+k.Hook.String()] += k.N
+	}
+	for by, n := range total {
+		if n > had[by] {
+			out = append(out, runner.Denial{Kind: "net", Op: opOf(by), Target: "", Count: n - had[by], By: by, Rule: "default", Hint: "their destinations were not recorded: the event ring was full"})
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		if a.Op != b.Op {
+			return a.Op < b.Op
+		}
+		return a.Target < b.Target
+	})
+	return out
+}
+
+// Close ends and removes everything of the run.
+func (h *hold) Close() error {
+	h.once.Do(func() {
+		var errs []error
+		if h.events != nil {
+			errs = append(errs, h.events.Close())
+			h.wg.Wait()
+		}
+		// Kill, then the entry, then the directory: a run never outlives its policy.
+		errs = append(errs, h.slot.Kill())
+		if h.set != nil {
+			errs = append(errs, h.set.Remove(h.slot.ID()), h.set.Close())
+		}
+		errs = append(errs, h.slot.Close())
+		h.err = errors.Join(errs...)
+	})
+	return h.err
+}
