@@ -127,10 +127,8 @@ func (s *Sealed) match(o Object, udp bool) (Entry, bool) {
 	if o.Addr.IsValid() {
 		for n := o.Addr.BitLen(); n >= 0; n-- {
 			p, _ := o.Addr.Prefix(n)
-			for _, e := range s.entries[Entry{Prefix: p, UDP: udp}] {
-				if e.Port == 0 || e.Port == o.Port {
-					return e, true
-				}
+			if found := s.entries.at(Entry{Prefix: p, Port: o.Port, UDP: udp}); found != nil {
+				return found[0], true
 			}
 		}
 		for host, addrs := range s.hosts {
@@ -151,10 +149,8 @@ func (s *Sealed) match(o Object, udp bool) (Entry, bool) {
 }
 
 func (s *Sealed) matchHost(host string, port uint16, udp bool) (Entry, bool) {
-	for _, e := range s.entries[Entry{Host: host, UDP: udp}] {
-		if e.Port == 0 || e.Port == port {
-			return e, true
-		}
+	if found := s.entries.at(Entry{Host: host, Port: port, UDP: udp}); found != nil {
+		return found[0], true
 	}
 	return Entry{}, false
 }

@@ -92,17 +92,22 @@ func (d *differ) net(a, b Net) {
 	listDiff(d, "net", "unix ", a.Unix, b.Unix)
 }
 
+// missing lists what is in a and not in b.
+func missing[T comparable](a, b []T) []T {
+	have := make(map[T]bool, len(b))
+	for _, v := range b {
+		have[v] = true
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(v T) bool { return have[v] })
+}
+
 // listDiff compares two lists as sets.
 func listDiff[T comparable](d *differ, kind, label string, a, b []T) {
-	for _, v := range a {
-		if !slices.Contains(b, v) {
-			d.add(false, kind, "%s%v", label, v)
-		}
+	for _, v := range missing(a, b) {
+		d.add(false, kind, "%s%v", label, v)
 	}
-	for _, v := range b {
-		if !slices.Contains(a, v) {
-			d.add(true, kind, "%s%v", label, v)
-		}
+	for _, v := range missing(b, a) {
+		d.add(true, kind, "%s%v", label, v)
 	}
 }
 

@@ -87,3 +87,14 @@ func TestDenied(t *testing.T) {
 		}
 	}
 }
+
+// TestManyPorts: entries that differ only in their port are no reason to wait.
+func TestManyPorts(t *testing.T) {
+	var list []Entry
+	for port := 1; port <= 20000; port++ {
+		list = append(list, Entry{Host: "a.example", Port: uint16(port)}, Entry{Prefix: netip.MustParsePrefix("8.8.8.8/32"), Port: uint16(port)})
+	}
+	if got := meetEntries(list, list); len(got) != len(list) {
+		t.Errorf("%d entries, want %d", len(got), len(list))
+	}
+}

@@ -24,31 +24,69 @@ func below(long, short netip.Prefix) bool {
 }
 
 // entrySet finds the entries that could stand above a given one.
-type entrySet map[Entry][]Entry
+type entrySet struct {
+	exact map[Entry]bool
+	// ports lists the entries of one host or prefix and protocol, by an entry
+	// with no port.
+	ports map[Entry][]Entry
+	// lens are the prefix lengths in use, of IPv4 and IPv6.
+	lens4, lens6 [129]bool
+}
 
-// key is what entries that could overlap share; ports are looked at later.
-func (e Entry) key() Entry { return Entry{Host: e.Host, Prefix: e.Prefix, UDP: e.UDP} }
-
-func newEntrySet(list []Entry) entrySet {
-	s := make(entrySet, len(list))
+func newEntrySet(list []Entry) *entrySet {
+	s := &entrySet{exact: make(map[Entry]bool, len(list)), ports: map[Entry][]Entry{}}
 	for _, e := range list {
-		s[e.key()] = append(s[e.key()], e)
+		if e.Prefix.IsValid() {
+			s.lens(e.Prefix.Addr())[e.Prefix.Bits()] = true
+		}
+		s.exact[e] = true
+		any := e
+		any.Port = 0
+		s.ports[any] = append(s.ports[any], e)
 	}
 	return s
 }
 
-// above calls yield with each entry of s whose host is e's or whose prefix
-// opens what e's opens.
-func (s entrySet) above(e Entry, yield func(Entry)) {
+func (s *entrySet) lens(a netip.Addr) *[129]bool {
+	if a.Is4() {
+		return &s.lens4
+	}
+	return &s.lens6
+}
+
+// at lists the entries with the host or prefix and the protocol of e, and a
+// port that meets e's.
+func (s *entrySet) at(e Entry) []Entry {
+	if e.Port == 0 {
+		return s.ports[e]
+	}
+	var out []Entry
+	if s.exact[e] {
+		out = append(out, e)
+	}
+	e.Port = 0
+	if s.exact[e] {
+		out = append(out, e)
+	}
+	return out
+}
+
+// above calls yield with each entry of s that meets e's port, and whose host is
+// e's or whose prefix opens what e's opens.
+func (s *entrySet) above(e Entry, yield func(Entry)) {
 	if !e.Prefix.IsValid() {
-		for _, x := range s[e.key()] {
+		for _, x := range s.at(e) {
 			yield(x)
 		}
 		return
 	}
+	lens := s.lens(e.Prefix.Addr())
 	for n := 0; n <= e.Prefix.Bits(); n++ {
+		if !lens[n] {
+			continue
+		}
 		p, _ := e.Prefix.Addr().Prefix(n)
-		xs := s[Entry{Prefix: p, UDP: e.UDP}]
+		xs := s.at(Entry{Prefix: p, Port: e.Port, UDP: e.UDP})
 		if len(xs) == 0 || !below(e.Prefix, p) {
 			continue
 		}
@@ -62,14 +100,12 @@ func (s entrySet) above(e Entry, yield func(Entry)) {
 // none that could be known here.
 func meetEntries(a, b []Entry) []Entry {
 	out := []Entry{}
-	cross := func(low []Entry, high entrySet) {
+	cross := func(low []Entry, high *entrySet) {
 		for _, e := range low {
 			high.above(e, func(x Entry) {
-				if e.Port == 0 || x.Port == 0 || e.Port == x.Port {
-					z := e
-					z.Port = max(e.Port, x.Port)
-					out = append(out, z)
-				}
+				z := e
+				z.Port = max(e.Port, x.Port)
+				out = append(out, z)
 			})
 		}
 	}
@@ -86,10 +122,7 @@ func maximal(list []Entry) []Entry {
 	list = slices.Clone(list)
 	slices.SortFunc(list, compareEntries)
 	list = slices.Compact(list)
-	have := make(map[Entry]bool, len(list))
-	for _, e := range list {
-		have[e] = true
-	}
+	have := newEntrySet(list)
 	out := make([]Entry, 0, len(list))
 	for _, e := range list {
 		if !covered(e, have) {
@@ -100,18 +133,22 @@ func maximal(list []Entry) []Entry {
 }
 
 // covered reports whether another entry of the list opens all that e opens.
-func covered(e Entry, have map[Entry]bool) bool {
+func covered(e Entry, have *entrySet) bool {
 	wide := e
 	for _, port := range []uint16{0, e.Port} {
-		if wide.Port = port; wide != e && have[wide] {
+		if wide.Port = port; wide != e && have.exact[wide] {
 			return true
 		}
 		if !e.Prefix.IsValid() {
 			continue
 		}
+		lens := have.lens(e.Prefix.Addr())
 		for n := range e.Prefix.Bits() {
+			if !lens[n] {
+				continue
+			}
 			p, _ := e.Prefix.Addr().Prefix(n)
-			if have[Entry{Prefix: p, Port: port, UDP: e.UDP}] && below(e.Prefix, p) {
+			if have.exact[Entry{Prefix: p, Port: port, UDP: e.UDP}] && below(e.Prefix, p) {
 				return true
 			}
 		}

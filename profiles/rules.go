@@ -19,7 +19,8 @@ func (r Rule) Invariant() bool { return strings.HasPrefix(r.ID, "invariant:") }
 func (s *Sealed) Rules() []Rule { return append([]Rule(nil), s.rules...) }
 
 // Pins lists the directories that must not be moved, because a carve-out lies
-// below them: each one strictly between a writable rule path and a carve-out.
+// below them: each one strictly between a writable rule path and a carve-out. A
+// pin that does not exist lies above optional carve-outs that do not exist.
 func (s *Sealed) Pins() []string { return append([]string(nil), s.pins...) }
 
 // findRules also finds the nodes that name nothing visible: below a private

@@ -14,7 +14,7 @@ type Sealed struct {
 	tree    *tree
 	rules   []Rule
 	pins    []string
-	entries entrySet
+	entries *entrySet
 	hosts   map[string][]netip.Addr
 
 	inv      map[string]Invariant
