@@ -23,11 +23,11 @@ type Event struct {
 	Comm   string
 	Hook   Hook
 	Reason Reason
-	Class  Class // of a built-in denial
-	Proto  uint8 // IP protocol; zero for a Unix socket
-	Type   uint8 // socket type, for HookSocket
-	Dst    netip.AddrPort
-	Path   string // Unix socket; an abstract one begins with "@"
+	Class  Class          // of a built-in denial
+	Proto  uint8          // IP protocol; zero for a Unix socket
+	Type   uint8          // socket type, for HookSocket
+	Dst    netip.AddrPort // zero for HookSocket and Unix sockets
+	Path   string         // Unix socket; an abstract one begins with "@"
 }
 
 const (
@@ -46,7 +46,7 @@ func decode(b []byte) (Event, error) {
 	}
 	comm, _, _ := bytes.Cut(b[48:64], []byte{0})
 	e.Comm = string(comm)
-	if family := b[27]; family == 4 || family == 6 {
+	if family := b[27]; e.Hook != HookSocket && (family == 4 || family == 6) {
 		e.Dst = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[32:48])), binary.BigEndian.Uint16(b[28:]))
 		if family == 4 {
 			e.Dst = netip.AddrPortFrom(e.Dst.Addr().Unmap(), e.Dst.Port())

@@ -344,3 +344,13 @@ func (s *Set) Verified() []VerifierLine {
 	}
 	return out
 }
+
+// Detach takes one program off. For tests of those who must notice.
+func (s *Set) Detach(prog string) error {
+	l := s.links[prog]
+	delete(s.links, prog)
+	if l == nil {
+		return fmt.Errorf("no program %q is attached", prog)
+	}
+	return l.Close()
+}

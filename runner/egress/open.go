@@ -74,19 +74,19 @@ func open(parent string, id uint64, dir string) (*bpf.Set, error) {
 			return nil, err
 		}
 	}
-	set, err := prove(parent, filepath.Join(dir, unfinished+build))
+	fresh := filepath.Join(dir, unfinished+build)
+	set, err := prove(parent, fresh, func() error {
+		for name := range old {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(filepath.Join(dir, unfinished+build)))
+		return nil, errors.Join(err, os.RemoveAll(fresh))
 	}
-	// The new programs hold by now, so nothing is open while the old ones go.
-	err = nil
-	for name := range old {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
-	}
-	if err == nil {
-		err = os.Rename(filepath.Join(dir, unfinished+build), filepath.Join(dir, build))
-	}
-	if err == nil {
+	if err = os.Rename(fresh, filepath.Join(dir, build)); err == nil {
 		err = alone(parent)
 	}
 	if err != nil {

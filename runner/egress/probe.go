@@ -3,6 +3,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -15,8 +16,9 @@ import (
 	bpf "lockbox/bpf/egress"
 )
 
-// prove loads a set, attaches it and pins it in pins, and returns it only after it was seen to refuse and to allow.
-func prove(parent, pins string) (_ *bpf.Set, err error) {
+// prove loads a set, attaches it and pins it in pins, and returns it only after it was seen to refuse and to allow. Between, when the new
+// programs refuse already, it lets retire take the old ones off: the probe could not tell whose refusal it sees.
+func prove(parent, pins string, retire func() error) (_ *bpf.Set, err error) {
 	scratch := filepath.Join(parent, "egress-probe-"+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(scratch, 0o755); err != nil {
 		return nil, fmt.Errorf("make a cgroup for the probe: %w", err)
@@ -50,6 +52,9 @@ func prove(parent, pins string) (_ *bpf.Set, err error) {
 	if err := set.Pin(pins); err != nil {
 		return nil, err
 	}
+	if err := retire(); err != nil {
+		return nil, err
+	}
 	if err := p.check(set, id); err != nil {
 		return nil, fmt.Errorf("the egress programs are attached, but a live probe says otherwise: %w", err)
 	}
@@ -68,7 +73,7 @@ func depthOf(scratch string, id uint64, p *probe) (depth int, err error) {
 		return 0, unsupported(err)
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := p.expect(trySocket, 0); err != nil {
+	if _, err := p.ask(trySocket); err != nil { // an older set may refuse it; it is seen all the same
 		return 0, err
 	}
 	return l.Depth()
@@ -149,22 +154,28 @@ func (p *probe) stop() error {
 	return nil
 }
 
-// expect: the attempt ends with this errno, 0 for success.
-func (p *probe) expect(try byte, want syscall.Errno) error {
+// ask lets the probe try and returns the errno, 0 for success.
+func (p *probe) ask(try byte) (syscall.Errno, error) {
 	deadline := time.Now().Add(10 * time.Second)
 	p.in.SetDeadline(deadline)
 	p.out.SetDeadline(deadline)
 	if _, err := p.in.Write([]byte{try}); err != nil {
-		return fmt.Errorf("ask the probe: %w", err)
+		return 0, fmt.Errorf("ask the probe: %w", err)
 	}
 	var b [1]byte
 	if _, err := p.out.Read(b[:]); err != nil {
-		return fmt.Errorf("read the probe's answer: %w", err)
+		return 0, fmt.Errorf("read the probe's answer: %w", err)
 	}
-	if got := syscall.Errno(b[0]); got != want {
-		return fmt.Errorf("%s: got %q, want %q", tries[try], errnoText(got), errnoText(want))
+	return syscall.Errno(b[0]), nil
+}
+
+// expect: the attempt ends with this errno.
+func (p *probe) expect(try byte, want syscall.Errno) error {
+	got, err := p.ask(try)
+	if err == nil && got != want {
+		err = fmt.Errorf("%s: got %q, want %q", tries[try], errnoText(got), errnoText(want))
 	}
-	return nil
+	return err
 }
 
 func errnoText(e syscall.Errno) string {
@@ -174,10 +185,11 @@ func errnoText(e syscall.Errno) string {
 	return e.Error()
 }
 
-// A trial is one attempt and what must come of it.
+// A trial is one attempt, what must come of it, and which hook must have counted it, 0 for none.
 type trial struct {
 	try  byte
 	want syscall.Errno
+	hook Hook
 }
 
 // check: without an entry nothing, with an empty one no peer, with a rule the peer.
@@ -186,13 +198,14 @@ func (p *probe) check(set *bpf.Set, id uint64) error {
 		return fmt.Errorf("without an entry: %w", err)
 	}
 	hasUnix := set.Unix() == nil
-	refused := []trial{{trySocket, 0}, {tryRaw, syscall.EPERM}, {tryTCP, syscall.EPERM}, {tryUDP, syscall.EPERM},
-		{tryUDPOut, syscall.EPERM}, {tryBind, syscall.EPERM}}
+	const no = syscall.EPERM
+	refused := []trial{{trySocket, 0, 0}, {tryRaw, no, bpf.HookSocket}, {tryTCP, no, bpf.HookConnect4}, {tryUDP, no, bpf.HookEgress},
+		{tryUDPOut, no, bpf.HookSendmsg4}, {tryBind, no, bpf.HookBind4}}
 	if hasIPv6() {
-		refused = append(refused, trial{tryTCP6, syscall.EPERM}, trial{tryUDPOut6, syscall.EPERM})
+		refused = append(refused, trial{tryTCP6, no, bpf.HookConnect6}, trial{tryUDPOut6, no, bpf.HookSendmsg6}, trial{tryBind6, no, bpf.HookBind6})
 	}
 	if hasUnix {
-		refused = append(refused, trial{tryUnix, syscall.EPERM})
+		refused = append(refused, trial{tryUnix, no, bpf.HookConnectUnix})
 	}
 	if err := p.under(set, id, Policy{UnixAny: !hasUnix}, refused); err != nil {
 		return fmt.Errorf("with an empty entry: %w", err)
@@ -202,7 +215,7 @@ func (p *probe) check(set *bpf.Set, id uint64) error {
 		{Prefix: netip.PrefixFrom(tcp.Addr(), 32), Port: tcp.Port(), Proto: TCP},
 		{Prefix: netip.PrefixFrom(udp.Addr(), 32), Port: udp.Port(), Proto: UDP},
 	}}
-	allowed := []trial{{tryTCP, 0}, {tryUDP, 0}, {tryBind, 0}, {tryUnix, syscall.ENOENT}}
+	allowed := []trial{{tryTCP, 0, 0}, {tryUDP, 0, 0}, {tryBind, 0, 0}, {tryUnix, syscall.ENOENT, 0}}
 	if err := p.under(set, id, open, allowed); err != nil {
 		return fmt.Errorf("with rules: %w", err)
 	}
@@ -225,24 +238,25 @@ func (p *probe) under(set *bpf.Set, id uint64, e Policy, trials []trial) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, set.Remove(id)) }()
-	denials := uint64(0)
+	want := map[Hook]uint64{}
 	for _, t := range trials {
 		if err := p.expect(t.try, t.want); err != nil {
 			return err
 		}
-		if t.want == syscall.EPERM {
-			denials++
+		if t.hook != 0 {
+			want[t.hook]++
 		}
 	}
-	counts, _, err := set.Counters(id)
+	list, _, err := set.Counters(id)
 	if err != nil {
 		return err
 	}
-	for _, c := range counts {
-		denials -= c.N
+	got := map[Hook]uint64{}
+	for _, c := range list {
+		got[c.Hook] += c.N
 	}
-	if denials != 0 {
-		return fmt.Errorf("the counters miss %d of the refusals", int64(denials))
+	if !maps.Equal(got, want) {
+		return fmt.Errorf("refusals counted by hook: got %v, want %v", got, want)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ const (
 	tryUDPOut  = 'o'
 	tryUDPOut6 = 'O'
 	tryBind    = 'b'
+	tryBind6   = 'B'
 	tryUnix    = 'x'
 )
 
@@ -33,6 +34,7 @@ var tries = map[byte]string{
 	tryUDPOut:  "send to 192.0.2.1",
 	tryUDPOut6: "send to 2001:db8::1",
 	tryBind:    "bind port 9 of every address",
+	tryBind6:   "bind port 9 of every IPv6 address",
 	tryUnix:    "connect to a Unix socket",
 }
 
@@ -78,7 +80,7 @@ func attempt(try byte, tcp, udp int) error {
 		typ = syscall.SOCK_DGRAM
 	case tryUDPOut6:
 		family, typ = syscall.AF_INET6, syscall.SOCK_DGRAM
-	case tryTCP6:
+	case tryTCP6, tryBind6:
 		family = syscall.AF_INET6
 	case tryUnix:
 		family = syscall.AF_UNIX
@@ -88,6 +90,10 @@ func attempt(try byte, tcp, udp int) error {
 		return err
 	}
 	defer syscall.Close(fd)
+	// A connect that only egress refuses would hang.
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &syscall.Timeval{Sec: 2}); err != nil {
+		return err
+	}
 	one := []byte{0}
 	switch try {
 	case tryTCP:
@@ -102,6 +108,8 @@ func attempt(try byte, tcp, udp int) error {
 		return syscall.Sendto(fd, one, 0, &syscall.SockaddrInet6{Addr: away6, Port: 9})
 	case tryBind:
 		return syscall.Bind(fd, &syscall.SockaddrInet4{Port: 9})
+	case tryBind6:
+		return syscall.Bind(fd, &syscall.SockaddrInet6{Port: 9})
 	case tryUnix:
 		return syscall.Connect(fd, &syscall.SockaddrUnix{Name: "/lockbox-egress-probe-no-such-socket"})
 	}
