@@ -110,6 +110,11 @@ func checkControl(t *testing.T, c caller, got map[string]result) {
 
 // checkRun: each row is denied with one of its errnos, or open by design.
 func checkRun(t *testing.T, m mode, got map[string]result) {
+	for name, r := range got {
+		if _, ok := table[name]; !ok {
+			t.Errorf("%s: %s", name, r.Errno)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		if len(m.only) > 0 && !slices.Contains(m.only, name) {
 			continue

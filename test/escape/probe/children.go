@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -21,6 +22,27 @@ func start(path string) error {
 		return errText("no-output")
 	}
 	return nil
+}
+
+// startWith runs this program in another mode. A mode that fails says its errno as its exit status.
+func startWith(attr *syscall.SysProcAttr, args ...string) error {
+	cmd := exec.Command(self(), args...)
+	cmd.SysProcAttr = attr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return unix.Errno(exit.ExitCode())
+	}
+	return err
+}
+
+// exitErrno ends the process and says the errno.
+func exitErrno(err error) {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		os.Exit(int(errno))
+	}
+	os.Exit(0)
 }
 
 // daemonisedRead leaves session and parent behind, as a daemon does, and then opens the secret (K-019).

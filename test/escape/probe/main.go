@@ -1,7 +1,7 @@
 // Command probe tries the ways out of a confined run, one after the other, and prints one JSON line for each.
 //
-//	probe run TARGET-JSON [NAME…]   try all probes (or the named ones); each in a process of its own
-//	probe one TARGET-JSON NAME      try one probe in this process
+//	probe run TARGET-JSON [NAME…]   try all probes (or the named ones); each group in a process of its own
+//	probe group TARGET-JSON NAME…   try these in this process
 //	probe victim DIR                be the victim: make files, sockets, keys and IPC objects, print the target as JSON,
 //	                                clean up at the end of standard input
 //	probe ids                       print the effective user id (for the setuid probe)
@@ -22,14 +22,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// perProbe bounds one probe; the slowest sleeps half a second.
-const perProbe = 20 * time.Second
+// perGroup bounds a group; the slowest needs some seconds.
+const perGroup = 60 * time.Second
 
 func main() {
 	if len(os.Args) < 2 {
@@ -44,8 +45,12 @@ func main() {
 		}
 	case "run":
 		runAll(parse(os.Args[2]), os.Args[3:])
-	case "one":
-		runOne(parse(os.Args[2]), os.Args[3])
+	case "group":
+		runGroup(parse(os.Args[2]), os.Args[3:])
+	case "umount":
+		exitErrno(unix.Unmount("/proc", unix.MNT_DETACH))
+	case "chroot":
+		exitErrno(unix.Chroot(os.Args[2]))
 	case "orphan":
 		orphan(parse(os.Args[2]), os.Args[3])
 	default:
@@ -75,49 +80,52 @@ func self() string {
 	return p
 }
 
-// runAll tries each probe in a child of its own: a probe may change its process for good, or be killed by the filter.
+// runAll tries each group in a child of its own: a probe may change its process, or be killed by the filter.
 func runAll(t *target, only []string) {
 	t.Parent = os.Getppid()
 	arg, err := json.Marshal(t)
 	if err != nil {
 		fatal(err)
 	}
-	want := map[string]bool{}
-	for _, n := range only {
-		want[n] = true
-	}
-	for _, p := range probes() {
-		if len(want) > 0 && !want[p.name] {
-			continue
+	for _, g := range groups {
+		var names []string
+		for _, p := range g.probes {
+			if len(only) == 0 || slices.Contains(only, p.name) {
+				names = append(names, p.name)
+			}
 		}
-		cmd := exec.Command(self(), "one", string(arg), p.name)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-		if err := cmd.Start(); err != nil {
-			print(p.name, fmt.Errorf("start: %w", err))
-			continue
-		}
-		timer := time.AfterFunc(perProbe, func() { cmd.Process.Kill() })
-		err := cmd.Wait()
-		if !timer.Stop() {
-			print(p.name, errText("TIMEOUT"))
-			continue
-		}
-		if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			print(p.name, errText(unix.SignalName(ws.Signal())))
-		} else if err != nil {
-			print(p.name, errText(err.Error()))
+		if len(names) > 0 {
+			runChild(g.name, append([]string{"group", string(arg)}, names...))
 		}
 	}
 }
 
-func runOne(t *target, name string) {
-	for _, p := range probes() {
-		if p.name == name {
-			print(name, p.try(t))
-			return
+// runChild reports only what its child could not: that it hung, or was killed.
+func runChild(name string, args []string) {
+	cmd := exec.Command(self(), args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		print(name, fmt.Errorf("start: %w", err))
+		return
+	}
+	timer := time.AfterFunc(perGroup, func() { cmd.Process.Kill() })
+	if err := cmd.Wait(); !timer.Stop() {
+		print(name, errText("TIMEOUT"))
+	} else if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		print(name, errText(unix.SignalName(ws.Signal())))
+	} else if err != nil {
+		print(name, errText(err.Error()))
+	}
+}
+
+func runGroup(t *target, names []string) {
+	for _, g := range groups {
+		for _, p := range g.probes {
+			if slices.Contains(names, p.name) {
+				print(p.name, p.try(t))
+			}
 		}
 	}
-	fatal(fmt.Errorf("no probe %q", name))
 }
 
 // errText is a failure that has no errno.
@@ -159,13 +167,13 @@ func emit(r result) {
 	os.Stdout.Write(append(b, '\n'))
 }
 
-// probes are all probes, in the order in which they are tried.
-func probes() []probe {
-	var all []probe
-	for _, group := range [][]probe{fileProbes, socketProbes, processProbes, kernelProbes, ipcProbes, stateProbes, idProbes} {
-		all = append(all, group...)
-	}
-	return all
+// groups are all probes, in the order in which they are tried.
+var groups = []struct {
+	name   string
+	probes []probe
+}{
+	{"group-files", fileProbes}, {"group-sockets", socketProbes}, {"group-processes", processProbes}, {"group-kernel", kernelProbes},
+	{"group-ipc", ipcProbes}, {"group-state", stateProbes}, {"group-ids", idProbes},
 }
 
 // A probe reaches for something outside; try returns nil if it got there.

@@ -199,66 +199,7 @@ func oneThread(nr, a, b, c uintptr) error {
 	})
 }
 
-func rawUnshare(flags uintptr) unix.Errno {
-	_, _, errno := unix.RawSyscall(unix.SYS_UNSHARE, flags, 0, 0)
-	return errno
-}
-
-func umountInOwnNS(path string) unix.Errno {
-	// Without a mount namespace of its own this would take the host's mount away; so the positive control does that first.
-	if errno := rawUnshare(unix.CLONE_NEWNS); errno != 0 {
-		// The namespace is refused: the plain call can only hit the run's own tree.
-		return umountRaw(path)
-	}
-	if errno := privateRaw(); errno != 0 {
-		return errno
-	}
-	return umountRaw(path)
-}
-
-func umountRaw(path string) unix.Errno {
-	var p [64]byte // no allocation: this may be a forked child
-	copy(p[:63], path)
-	_, _, errno := unix.RawSyscall(unix.SYS_UMOUNT2, uintptr(unsafe.Pointer(&p[0])), unix.MNT_DETACH, 0)
-	return errno
-}
-
-func privateRaw() unix.Errno {
-	none, root := [1]byte{}, [2]byte{'/', 0}
-	_, _, errno := unix.RawSyscall6(unix.SYS_MOUNT, uintptr(unsafe.Pointer(&none)), uintptr(unsafe.Pointer(&root)),
-		uintptr(unsafe.Pointer(&none)), unix.MS_REC|unix.MS_PRIVATE, 0, 0)
-	return errno
-}
-
-// forkExit runs f in a forked child of one thread and gives back its errno. f must make only raw system calls.
-func forkExit(f func() unix.Errno) error {
-	runtime.LockOSThread()
-	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	if pid == 0 {
-		for {
-			unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(f()), 0, 0)
-		}
-	}
-	return childErrno(int(pid))
-}
-
-func cloneFlags(flags uintptr) error {
-	runtime.LockOSThread()
-	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	if pid == 0 {
-		for {
-			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-		}
-	}
-	return childErrno(int(pid))
-}
-
+// clone3 forks by it; the child ends at once and runs no Go code.
 func clone3(flags uint64, cgroup int) error {
 	runtime.LockOSThread()
 	args := [11]uint64{0: flags, 4: uint64(unix.SIGCHLD)}
@@ -274,22 +215,14 @@ func clone3(flags uint64, cgroup int) error {
 			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 		}
 	}
-	return childErrno(int(pid))
+	return reap(int(pid))
 }
 
-// childErrno reads the errno that a forked child gave as its exit status.
-func childErrno(pid int) error {
+func reap(pid int) error {
 	var ws unix.WaitStatus
 	for {
 		if _, err := unix.Wait4(pid, &ws, 0, nil); err != unix.EINTR {
-			if err != nil {
-				return err
-			}
-			break
+			return err
 		}
 	}
-	if ws.Signaled() {
-		return errText(unix.SignalName(ws.Signal()))
-	}
-	return errOf(unix.Errno(ws.ExitStatus()))
 }
