@@ -1,0 +1,19 @@
+// Command lockbox runs a command confined by the kernel, and explains what a
+// profile allows.
+//
+//	lockbox run -p git -- git fetch
+//
+// It is thin, so that it starts in the time of an empty Go program: it links
+// neither BPF nor cgroup code and becomes lockbox-runner, which lies beside
+// it, where a run needs those.
+package main
+
+import (
+	"os"
+
+	"lockbox/cmd/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:], nil, cli.Std()))
+}
