@@ -186,7 +186,9 @@ func (n *node) attrs() uint64 {
 	if !n.device {
 		a |= unix.MOUNT_ATTR_NODEV
 	}
-	if n.access&profiles.Write == 0 && n.kind != nodeSocket && !n.device {
+	if n.access&profiles.Write == 0 || n.device {
+		// A device can be written through a read-only mount, its mode not changed;
+		// a socket can be connected to.
 		a |= unix.MOUNT_ATTR_RDONLY
 	}
 	if n.access&profiles.Exec == 0 {

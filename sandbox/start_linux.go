@@ -29,6 +29,9 @@ type StartOptions struct {
 	// CanaryPath is a bound Unix socket outside the run's tree that the child
 	// must not reach; "" leaves path sockets unverified.
 	CanaryPath string
+	// CanaryAbstract is a free abstract socket name that the child must not reach;
+	// "" lets the kernel choose one.
+	CanaryAbstract string
 	// StopAt ends the child before this script step, for tests of what a failed
 	// start leaves behind; zero means never, 1 is the first step.
 	StopAt int
@@ -177,7 +180,11 @@ func (so *StartOptions) controls() (func(), error) {
 		return nil, fmt.Errorf("socket AF_UNIX: %w", err)
 	}
 	// An empty name lets the kernel choose a free abstract one (unix(7), autobind).
-	if err := unix.Bind(fd, &unix.SockaddrUnix{}); err != nil {
+	name := &unix.SockaddrUnix{}
+	if so.CanaryAbstract != "" {
+		name.Name = "@" + so.CanaryAbstract
+	}
+	if err := unix.Bind(fd, name); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("bind an abstract socket: %w", err)
 	}

@@ -280,6 +280,10 @@ func (e *emitter) landlockCanary() {
 	}
 }
 
+// EgressCanary is the destination that a start under the egress programs tries,
+// as a receipt would name it. It is in no network (RFC 1122, 3.2.1.3).
+const EgressCanary = "0.1.2.3:9/udp"
+
 // canaries try, under this very plan, one thing per layer that must be denied.
 // Each had its positive control before (see controls).
 func (e *emitter) canaries() {
@@ -325,7 +329,7 @@ func (e *emitter) unixCanaries() {
 		e.close(r)
 	}
 	if p := e.so.canaryPath; p != "" && (e.p.mounts || e.p.abi >= 9) {
-		try("a path socket outside, "+p, p+"\x00", syscall.ENOENT, syscall.EACCES, syscall.ENOTDIR)
+		try("a path socket outside, "+p, p+"\x00", syscall.ENOENT, syscall.EACCES, syscall.ENOTDIR, syscall.EPERM)
 	}
 	if a := e.so.canaryAbstract; a != "" && (e.p.netNS || e.p.abi >= 6) {
 		try("an abstract socket outside", "\x00"+a, syscall.EPERM, syscall.ECONNREFUSED)

@@ -93,6 +93,10 @@ func (h *hold) openEgress(t *slot.Tree, dir string, want *runner.Egress) error {
 		return fmt.Errorf("egress programs: %w", err)
 	}
 	h.set = set
+	h.seen, h.ignore, h.ignored = map[denialKey]*runner.Denial{}, map[string]int{}, map[string]uint64{}
+	for _, c := range want.Canaries {
+		h.ignore[c]++
+	}
 	if _, err := set.Sweep(); err != nil {
 		return fmt.Errorf("egress programs: remove entries of ended runs: %w", err)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"sort"
 	"strings"
@@ -28,8 +29,11 @@ type hold struct {
 	wg   sync.WaitGroup
 	mu   sync.Mutex
 	seen map[denialKey]*runner.Denial
-	once sync.Once
-	err  error
+	// ignore counts down the start's own tries, by target; ignored by hook.
+	ignore  map[string]int
+	ignored map[string]uint64
+	once    sync.Once
+	err     error
 }
 
 type denialKey struct{ op, target, rule string }
@@ -41,7 +45,6 @@ func (h *hold) By() string     { return strings.Join(h.by, ", ") }
 
 // collect reads the run's deny events until Close.
 func (h *hold) collect() {
-	h.seen = map[denialKey]*runner.Denial{}
 	h.wg.Go(func() {
 		for {
 			ev, err := h.events.Read(time.Time{})
@@ -55,12 +58,18 @@ func (h *hold) collect() {
 
 func (h *hold) add(ev egress.Event) {
 	op, target := describe(ev)
-	k := denialKey{op, target, egress.DenialID(ev)}
+	k := denialKey{op, target, ruleOf(ev)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	by := "cgroup:" + ev.Hook.String()
+	if h.ignore[target] > 0 {
+		h.ignore[target]--
+		h.ignored[by]++
+		return
+	}
 	d := h.seen[k]
 	if d == nil {
-		d = &runner.Denial{Kind: "net", Op: op, Target: target, By: "cgroup:" + ev.Hook.String(), Rule: k.rule, Exe: exe(ev), Hint: hint(ev)}
+		d = &runner.Denial{Kind: "net", Op: op, Target: target, By: by, Rule: k.rule, Exe: exe(ev), Hint: hint(ev)}
 		h.seen[k] = d
 	}
 	d.Count++
@@ -95,7 +104,7 @@ func (h *hold) Counted() (runner.Counted, error) {
 	c.Lost = lost
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c.Denials = merge(h.seen, counters)
+	c.Denials = merge(h.seen, counters, h.ignored)
 	return c, errors.Join(err, nerr)
 }
 
@@ -119,9 +128,9 @@ func (h *hold) drain() {
 }
 
 // merge lists what was seen, and what was counted beyond it.
-func merge(seen map[denialKey]*runner.Denial, counters []egress.Counter) []runner.Denial {
+func merge(seen map[denialKey]*runner.Denial, counters []egress.Counter, ignored map[string]uint64) []runner.Denial {
 	out := make([]runner.Denial, 0, len(seen))
-	had := map[string]uint64{}
+	had := maps.Clone(ignored)
 	for _, d := range seen {
 		out = append(out, *d)
 		had[d.By] += d.Count
@@ -162,4 +171,12 @@ func (h *hold) Close() error {
 		h.err = errors.Join(errs...)
 	})
 	return h.err
+}
+
+// ruleOf is the rule that refused.
+func ruleOf(ev egress.Event) string {
+	if id := egress.DenialID(ev); id != "" {
+		return id
+	}
+	return "default"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,9 +24,14 @@ func policy(want *runner.Egress, set *egress.Set) egress.Policy {
 		p.Rules = append(p.Rules, egress.Rule{Prefix: r.Prefix, Port: r.Port, Proto: proto})
 	}
 	// Path sockets are closed by the run's tree. Where the kernel lets the
-	// programs see paths they are closed a second time.
+	// programs see paths they are closed a second time, but for the places where
+	// the run makes sockets of its own.
 	if set.Unix() != nil {
-		p.UnixAny = true
+		p.UnixAny, p.Unix = true, nil
+		return p
+	}
+	for _, dir := range append([]string{"/tmp", "/var/tmp", "/dev/shm"}, want.Writable...) {
+		p.Unix = append(p.Unix, strings.TrimSuffix(dir, "/")+"/")
 	}
 	return p
 }

@@ -1,0 +1,239 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+
+	"lockbox/profiles"
+	"lockbox/sandbox"
+)
+
+// Supervise starts the run and stays until it has ended. A nil receipt means
+// that nothing ran. An error beside a receipt says what could not be cleaned up
+// or counted.
+func (r *Run) Supervise(ctx context.Context, e Engine) (*Receipt, error) {
+	if r.NeedsEngine() && e == nil {
+		return nil, errors.New("BUG: this plan needs an engine")
+	}
+	// The run dies with the thread that started it (PR_SET_PDEATHSIG).
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	id := ulid.Make().String()
+	sweepWorkdirs()
+	if e != nil {
+		if _, err := e.Sweep(); err != nil {
+			return nil, fmt.Errorf("remove what an earlier run left: %w", err)
+		}
+	}
+	w, err := newWorkdir(id)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := r.supervise(ctx, e, id, w)
+	return receipt, errors.Join(err, w.remove())
+}
+
+func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (*Receipt, error) {
+	sealed, hosts, err := r.pinHosts(e)
+	if err != nil {
+		return nil, err
+	}
+	if r.plan, err = sandbox.Compile(sealed.Sealed, r.host, r.options(w.dir, hosts)); err != nil {
+		return nil, err
+	}
+	hold, err := r.hold(e, id, sealed)
+	if err != nil {
+		return nil, err
+	}
+	defer hold.Close()
+
+	out, err := r.output()
+	if err != nil {
+		return nil, err
+	}
+	defer out.close()
+
+	receipt := r.receipt(id)
+	sig := listen(r.spec.Tty)
+	defer sig.stop()
+	term := terminal(r.spec.Tty)
+	watch, err := startWatch(r.plan.Watches)
+	if err != nil {
+		return nil, err
+	}
+	defer watch.close()
+
+	so := sandbox.StartOptions{Stdin: r.spec.Stdin, Stdout: out.stdout, Stderr: out.stderr, CgroupFD: hold.FD(), TaskFDs: hold.TaskFDs(), CanaryPath: canary(), CanaryAbstract: abstractCanary(id), StopAt: r.spec.StopAt}
+	proc, err := r.plan.Start(so)
+	if err != nil {
+		return nil, r.execError(err)
+	}
+	end := &ending{kill: func() { hold.Kill(); proc.Kill() }}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { r.attend(ctx, proc, sig, watch, out, end, done) })
+	out.started(end)
+
+	x, err := proc.Wait()
+	close(done)
+	wg.Wait()
+	hold.Kill() // whatever outlived the init, on hosts where there is none
+	out.drain()
+	term.restore()
+	if err != nil {
+		return nil, err
+	}
+	if x.ExecErrno != 0 {
+		return nil, &ExecError{Path: r.spec.Path, Errno: x.ExecErrno}
+	}
+	return receipt, r.account(receipt, hold, x, end)
+}
+
+// account completes the receipt.
+func (r *Run) account(receipt *Receipt, hold Hold, x sandbox.Exit, end *ending) error {
+	c, err := hold.Counted()
+	receipt.Usage = Usage{CPUms: c.CPUms, MaxRSS: c.MaxRSS, PidsPeak: c.PidsPeak}
+	receipt.Denials = append(receipt.Denials, c.Denials...)
+	receipt.DenialsLost = c.Lost
+	receipt.Layers = r.plan.Layers
+	receipt.Notes = append(receipt.Notes, r.plan.Notes...)
+	cause, why := end.cause()
+	if why != "" {
+		receipt.Notes = append([]string{why}, receipt.Notes...)
+	}
+	if cause == "" && (c.Cause == "memory" || c.Cause == "pids") {
+		cause = c.Cause
+	}
+	if cause != "" && cause != "killed" {
+		receipt.Denials = append(receipt.Denials, limitDenial(cause, r))
+	}
+	receipt.Notes = append(receipt.Notes, filesNotObserved)
+	receipt.ended(x, cause)
+	for i := range receipt.Layers {
+		if l := &receipt.Layers[i]; l.Layer == "limits" && l.Asked && hold.By() != "" {
+			l.By = strings.Replace(l.By, "cgroup", hold.By(), 1)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the run's counters: %w", err)
+	}
+	return nil
+}
+
+// filesNotObserved is why a receipt lists no file denials (facts of the kernel:
+// Landlock reports to audit only, which costs every process of the host for
+// good; tracing costs every system call).
+const filesNotObserved = "denied files and system calls are not listed: this host offers no source of them without a standing cost"
+
+func limitDenial(cause string, r *Run) Denial {
+	l := r.limits()
+	d := Denial{Kind: "limit", Op: cause, Count: 1, By: "cgroup", Rule: "limits." + cause}
+	switch cause {
+	case "timeout":
+		d.Op, d.By, d.Rule, d.Target = "wall", "supervisor", "limits.wall", l.Wall.String()
+	case "output":
+		d.By, d.Target = "supervisor", fmt.Sprint(l.Output)
+	case "memory":
+		d.Target = fmt.Sprint(l.Memory)
+	case "pids":
+		d.Target = fmt.Sprint(l.Pids)
+	}
+	d.Hint = "raise it with --" + map[string]string{"timeout": "timeout", "output": "output-limit", "memory": "memory", "pids": "pids"}[cause]
+	return d
+}
+
+// pinHosts resolves the names of a direct profile once, for the rules and for
+// the run's own /etc/hosts.
+func (r *Run) pinHosts(e Engine) (*sandbox.Sealed, []byte, error) {
+	if !r.plan.NeedsEgress {
+		return r.spec.Sealed, nil, nil
+	}
+	hosts, err := e.Resolve(r.spec.Sealed.Sealed)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(hosts) == 0 {
+		return r.spec.Sealed, nil, nil
+	}
+	pinned := *r.spec.Sealed
+	pinned.Sealed = pinned.WithHosts(hosts)
+	return &pinned, hostsFile(hosts), nil
+}
+
+func (r *Run) hold(e Engine, id string, s *sandbox.Sealed) (Hold, error) {
+	if !r.NeedsEngine() {
+		return noHold{}, nil
+	}
+	var egress *Egress
+	if r.plan.NeedsEgress {
+		p := s.Profile()
+		egress = &Egress{Rules: s.Egress(), Listen: p.Net.Listen, Unix: p.Net.Unix, Canaries: []string{sandbox.EgressCanary, canary(), "@" + abstractCanary(id)}}
+		for _, rule := range s.Rules() {
+			if rule.Access.Has(profiles.Write) {
+				egress.Writable = append(egress.Writable, rule.Path)
+			}
+		}
+	}
+	l := r.limits()
+	return e.Hold(id, l, egress)
+}
+
+// execError tells a command that cannot be executed from a sandbox that cannot
+// be built.
+func (r *Run) execError(err error) error {
+	if se, ok := errors.AsType[*stepError](err); ok && se.Step.Call == "execve" && !se.Canary {
+		return &ExecError{Path: r.spec.Path, Errno: se.Errno}
+	}
+	return err
+}
+
+// noHold is a run without a cgroup.
+type noHold struct{}
+
+func (noHold) FD() int                   { return -1 }
+func (noHold) TaskFDs() []int            { return nil }
+func (noHold) Kill() error               { return nil }
+func (noHold) Counted() (Counted, error) { return Counted{CPUms: -1, MaxRSS: -1, PidsPeak: -1}, nil }
+func (noHold) Close() error              { return nil }
+func (noHold) By() string                { return "" }
+
+// ending is who ended a run and why; the first one counts.
+type ending struct {
+	mu   sync.Mutex
+	what string
+	why  string
+	kill func()
+}
+
+// set records the cause once. It reports whether it was the first.
+func (e *ending) set(cause, why string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.what != "" {
+		return false
+	}
+	e.what, e.why = cause, why
+	return true
+}
+
+func (e *ending) cause() (string, string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.what, e.why
+}
+
+// end records the cause and kills every process of the run.
+func (e *ending) end(cause, why string) {
+	e.set(cause, why)
+	e.kill()
+}
+
+// abstractCanary is the abstract socket that the run must not reach.
+func abstractCanary(id string) string { return "lockbox-canary-" + id }
