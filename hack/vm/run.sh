@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh [OPTION…] KERNEL TEST…   runs tests as root in a VM with one of the kernels listed in the file "kernels"
+# run.sh [OPTION…] KERNEL TEST…   runs tests as root in a VM with one of the kernels listed in the file "kernels" (K-014)
 #
 # TEST is a package of this module (./runner/slot: built here, runs in its own folder, with its testdata) or a static test binary.
 # The names of the tests that passed must be those in expect-KERNEL.txt, or a guest that lacks something would pass by
@@ -117,7 +117,7 @@ if [ -z "$run" ]; then
 	fi
 	want=$(awk 'NR == FNR {mine[$1]; next} $1 in mine' <(echo "$mine") "$expect" 2>/dev/null | LC_ALL=C sort) || true
 	if ! diff <(echo "$want") <(echo "$passed") >"$work/diff"; then
-		sed -n 's/^< /did not run: /p; s/^> /not listed: /p' "$work/diff" >&2
+		sed -n '/^[<>] $/d; s/^< /did not run: /p; s/^> /not listed: /p' "$work/diff" >&2
 		echo "run.sh: the tests that passed on $kernel are not those of $expect; hint: if that is right, add --update" >&2
 		exit 1
 	fi
