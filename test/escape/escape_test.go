@@ -47,16 +47,20 @@ type mode struct {
 	name     string
 	flags    []string
 	rootOnly bool
+	launch   bool     // start lockbox as a child that leads no process group: then it can become the command in place
 	only     []string // the probes to try; none means all
+	open     []string // rows that are open in this mode, because its flags ask for that
 }
 
 var modes = []mode{
 	{name: "plain"},
+	{name: "in-place", launch: true},
+	{name: "tty", flags: []string{"--tty"}, open: []string{"dev-tty", "dev-ptmx"}},
 	{name: "receipt", flags: []string{"--receipt", "RECEIPT"}},
 	{name: "limits", flags: []string{"--pids", "512", "--memory", "1GiB"}, rootOnly: true},
 	{name: "direct", flags: []string{"--net", "direct"}, rootOnly: true},
-	// Lockbox's own state and the named profiles stay closed below a granted folder.
-	{name: "home", flags: []string{"--rw", "HOME"}, only: []string{"state-read", "state-write", "state-stat", "config-write"}},
+	// Lockbox's own state stays closed below a granted folder, and the named profiles even where they are granted by name.
+	{name: "granted", flags: []string{"--rw", "AREA", "--rw", "CONFIG"}, only: []string{"state-read", "state-write", "state-stat", "config-write"}},
 }
 
 // TestEscapes tries every probe unconfined, as the positive control, and in a run.
@@ -125,6 +129,8 @@ func checkRun(t *testing.T, m mode, got map[string]result) {
 			switch {
 			case !ok:
 				t.Fatal("the probe said nothing")
+			case r.OK && slices.Contains(m.open, name):
+				t.Log("open, as asked")
 			case r.OK && want.open == "" && want.mayBeOpen == "":
 				t.Fatalf("OPEN: reached from inside the run; want one of %v", want.denied)
 			case r.OK:
@@ -169,13 +175,13 @@ func newScene(t *testing.T, prog binaries, c caller) *scene {
 	})
 	s := &scene{caller: c, dir: dir, lockbox: dir + "/bin/lockbox", probe: dir + "/tool/probe"}
 	must(t, os.Chmod(dir, 0o755))
-	for _, d := range []string{"bin", "tool", "suid", "work", "victim", "home", "home/state", "home/.config", "home/.config/lockbox", "home/.config/lockbox/profiles"} {
+	for _, d := range []string{"bin", "tool", "suid", "work", "victim", "home", "home/area", "home/area/state", "home/config", "home/config/lockbox", "home/config/lockbox/profiles"} {
 		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
 	for to, from := range map[string]string{"bin/lockbox": prog.lockbox, "bin/lockbox-runner": prog.runner, "tool/probe": prog.probe, "suid/probe": prog.probe} {
 		copyFile(t, from, filepath.Join(dir, to))
 	}
-	must(t, os.WriteFile(dir+"/home/state/secret", []byte(secret), 0o600))
+	must(t, os.WriteFile(dir+"/home/area/state/secret", []byte(secret), 0o600))
 	if os.Getuid() == 0 {
 		// Root takes another id by it, a user takes root's.
 		owner := 0
@@ -192,12 +198,21 @@ func newScene(t *testing.T, prog binaries, c caller) *scene {
 			}))
 		}
 	}
-	must(t, os.Chmod(dir+"/home/state", 0o700))
+	must(t, os.Chmod(dir+"/home/area/state", 0o700))
 	must(t, os.Chmod(dir+"/suid/probe", 0o755|os.ModeSetuid))
-	s.env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir + "/home", "LOCKBOX_HOME=" + dir + "/home/state", "LOCKBOX_ESCAPE_SECRET=" + secret}
+	s.env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir + "/home", "LOCKBOX_HOME=" + dir + "/home/area/state", "XDG_CONFIG_HOME=" + dir + "/home/config", "LOCKBOX_ESCAPE_SECRET=" + secret}
+	if os.Getuid() == 0 { // direct runs leave the programs pinned until the machine stops
+		t.Cleanup(func() {
+			cmd := exec.Command(s.lockbox, "doctor", "--remove")
+			cmd.Env = s.env
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("doctor --remove: %v\n%s", err, out)
+			}
+		})
+	}
 	s.startVictim(t)
 	s.target["work"], s.target["suid"] = dir+"/work", dir+"/suid/probe"
-	s.target["state"], s.target["config"] = dir+"/home/state/secret", dir+"/home/.config/lockbox/profiles"
+	s.target["state"], s.target["config"] = dir+"/home/area/state/secret", dir+"/home/config/lockbox/profiles"
 	s.target["unix_run"] = runSocket(t)
 	s.target["cgroup"], s.target["bpffs"], s.target["disk"] = mountOf("cgroup2"), bpffs(t, dir), disk()
 	return s
@@ -276,10 +291,14 @@ func highPid(t *testing.T) {
 func (s *scene) command(m mode) []string {
 	argv := []string{s.lockbox, "run", "-p", "base", "--rw", s.dir + "/work", "--rx", s.dir + "/tool", "--rx", s.dir + "/suid", "--workdir", s.dir + "/work"}
 	for _, f := range m.flags {
-		f = strings.ReplaceAll(f, "HOME", s.dir+"/home")
-		argv = append(argv, strings.ReplaceAll(f, "RECEIPT", s.dir+"/home/receipt-"+m.name))
+		argv = append(argv, strings.NewReplacer("AREA", s.dir+"/home/area", "CONFIG", s.dir+"/home/config/lockbox",
+			"RECEIPT", s.dir+"/home/receipt-"+m.name).Replace(f))
 	}
-	return append(argv, "--", s.probe)
+	argv = append(argv, "--", s.probe)
+	if m.launch {
+		argv = append([]string{s.probe, "launch"}, argv...)
+	}
+	return argv
 }
 
 // try runs the probes by the command and returns what each said.
@@ -310,7 +329,9 @@ func (s *scene) try(t *testing.T, only []string, argv []string) map[string]resul
 	timer := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	got := s.read(t, out)
-	if err := cmd.Wait(); err != nil {
+	if err := cmd.Wait(); err != nil && len(got) == 0 {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv[:2], " "), err, stderr.String())
+	} else if err != nil {
 		t.Errorf("%s: %v\n%s", strings.Join(argv[:2], " "), err, stderr.String())
 	}
 	if r, ok := got["sigio"]; ok && r.OK && s.signals.get() == before {

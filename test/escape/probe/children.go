@@ -24,6 +24,19 @@ func start(path string) error {
 	return nil
 }
 
+// launch runs a command and ends as it ended.
+func launch(argv []string) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{nil, nil, nil, nil, nil, os.NewFile(8, "8"), os.NewFile(9, "9")}
+	var exit *exec.ExitError
+	if err := cmd.Run(); errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	} else if err != nil {
+		fatal(err)
+	}
+}
+
 // startWith runs this program in another mode. A mode that fails says its errno as its exit status.
 func startWith(attr *syscall.SysProcAttr, args ...string) error {
 	cmd := exec.Command(self(), args...)

@@ -4,6 +4,7 @@
 //	probe group TARGET-JSON NAME…   try these in this process
 //	probe victim DIR                be the victim: make files, sockets, keys and IPC objects, print the target as JSON,
 //	                                clean up at the end of standard input
+//	probe launch CMD…               start CMD as a child that leads no process group, as a script would
 //	probe ids                       print the effective user id (for the setuid probe)
 //
 // A line is {"name":"file-read","ok":true} when the probe reached what it tried to reach, and
@@ -37,6 +38,8 @@ func main() {
 		fatal(errors.New("usage: probe run|one|victim|ids …"))
 	}
 	switch os.Args[1] {
+	case "launch":
+		launch(os.Args[2:])
 	case "ids":
 		fmt.Println(os.Geteuid())
 	case "victim":

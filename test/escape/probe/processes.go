@@ -20,8 +20,8 @@ const harmless = unix.SIGURG
 var processProbes = []probe{
 	{"kill", func(t *target) error { return unix.Kill(t.Pid, harmless) }},
 	{"kill-parent", func(t *target) error {
-		if t.Parent <= 0 {
-			return unix.ESRCH // the parent is outside the pid namespace: it has no number here
+		if t.Parent <= 1 {
+			return unix.ESRCH // the parent is outside the pid namespace: it has no number here, and 1 is the run's own init
 		}
 		return unix.Kill(t.Parent, harmless)
 	}},
