@@ -44,7 +44,7 @@ func (e *emitter) openPath(p string, dir bool, at any, r script.Reg) {
 	if dir {
 		how.Flags |= unix.O_DIRECTORY
 	}
-	e.call("openat2", fmt.Sprintf("%q without following links", p), unix.SYS_OPENAT2,
+	e.call("openat2", p+" without following links", unix.SYS_OPENAT2,
 		[]any{at, p, unsafe.Pointer(how), int(unsafe.Sizeof(*how))}, script.Out(r))
 }
 
@@ -118,7 +118,7 @@ func (e *emitter) rule(what string, r script.Reg, allowed uint64) {
 	}
 	attr := &landlockPathBeneath{AllowedAccess: allowed}
 	e.b.Store(&attr.ParentFd, r)
-	e.call("landlock_add_rule", fmt.Sprintf("%s: %s", what, rightNames(allowed)), unix.SYS_LANDLOCK_ADD_RULE,
+	e.call("landlock_add_rule", what, unix.SYS_LANDLOCK_ADD_RULE,
 		[]any{e.ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(attr), 0})
 }
 
@@ -448,7 +448,7 @@ func (e *emitter) drop() {
 	e.call("prctl", "no ambient capabilities", unix.SYS_PRCTL, []any{unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0})
 	if h.Admin || e.p.userNS {
 		for c := 0; c <= h.LastCap; c++ {
-			e.call("prctl", fmt.Sprintf("bounding set without capability %d", c), unix.SYS_PRCTL, []any{unix.PR_CAPBSET_DROP, c, 0, 0, 0})
+			e.call("prctl", "bounding set without one capability", unix.SYS_PRCTL, []any{unix.PR_CAPBSET_DROP, c, 0, 0, 0})
 		}
 	}
 	hdr := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

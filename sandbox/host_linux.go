@@ -23,7 +23,7 @@ func Probe() (*Host, error) {
 		h.LandlockABI = abi
 	}
 	// PR_GET_SECCOMP answers EINVAL where the kernel has no seccomp (prctl(2)).
-	_, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
+	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	h.Seccomp = err == nil
 	if h.UID != os.Getuid() || h.GID != os.Getegid() {
 		return nil, fmt.Errorf("lockbox must not run setuid or setgid")
@@ -31,6 +31,10 @@ func Probe() (*Host, error) {
 	h.Admin = h.UID == 0 && hasCap(unix.CAP_SYS_ADMIN)
 	if !h.Admin {
 		h.UserNS = userNamespaces()
+		nnp, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+		if mode == unix.SECCOMP_MODE_FILTER && (err != nil || nnp != 0) {
+			h.UserNS = "this process is confined already, as inside a run"
+		}
 	}
 	for c := h.LastCap + 1; c < 64; c++ {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0); err != nil {

@@ -21,6 +21,7 @@ type Sealed struct {
 // a link which the run itself could replace is refused: the next run would
 // follow it somewhere else.
 func Seal(p *profiles.Profile, ex profiles.Expand, c profiles.Caller, fsys FS) (*Sealed, error) {
+	fsys = remember(fsys)
 	out := &Sealed{}
 	seen := map[Link]bool{}
 	physical := func(path string) (string, error) {

@@ -260,9 +260,10 @@ func (e *emitter) ackError() int {
 func (p *Plan) explain(err error) error {
 	var ce *script.CloneError
 	if errors.As(err, &ce) && p.userNS {
-		if ce.Errno == syscall.EPERM || ce.Errno == syscall.ENOSPC || ce.Errno == syscall.EUSERS {
+		switch ce.Errno {
+		case syscall.EPERM, syscall.ENOSPC, syscall.EUSERS, syscall.ENOSYS:
 			return &UnsupportedError{Feature: "metadata", Need: "user namespaces", Have: "clone3: " + ce.Errno.Error(),
-				Hint: "allow user namespaces (see `lockbox doctor`)"}
+				Hint: "allow user namespaces (see `lockbox doctor`; in Docker, run with --security-opt seccomp=unconfined or as root inside)"}
 		}
 	}
 	return err

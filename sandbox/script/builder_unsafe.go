@@ -16,7 +16,9 @@ type Builder struct {
 }
 
 // NewBuilder returns an empty builder.
-func NewBuilder() *Builder { return &Builder{} }
+func NewBuilder() *Builder {
+	return &Builder{ops: make([]op, 0, 640), steps: make([]Step, 0, 640), keep: make([]any, 0, 512)}
+}
 
 // NewReg reserves a register.
 func (b *Builder) NewReg() Reg { b.nregs++; return b.nregs }
