@@ -3,8 +3,8 @@
 //
 //	demo -bin bin
 //
-// As root it does so twice, as root and as an ordinary user (uid 65534). It works in a folder of its own below /var/tmp with a
-// home of its own, so that no real key or file is touched, and removes it. It ends with 1 if anything was not as told.
+// As root it does so twice, as root and as an ordinary user (uid 65534). It works in a folder of its own (below /srv, or the user's home) with a home
+// of its own, so that no real key or file is touched, and removes it. It ends with 1 if anything was not as told.
 package main
 
 import (
@@ -43,7 +43,16 @@ func demo(ctx context.Context, bin string) (bad int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp("/var/tmp", "lockbox-demo-")
+	place := "/srv" // not below /tmp or /var/tmp: those are private in a run anyway
+	if os.Getuid() != 0 {
+		if place, err = os.UserHomeDir(); err != nil {
+			return 0, err
+		}
+	}
+	if err := os.MkdirAll(place, 0o755); err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp(place, "lockbox-demo-")
 	if err != nil {
 		return 0, err
 	}

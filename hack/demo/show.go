@@ -80,6 +80,11 @@ func (s *stage) attempts() []attempt {
 		metadata.flags = []string{"--net", "direct", "--allow", "192.0.2.0/24:443"}
 		metadata.match = `not permitted`
 	}
+	// Root has cgroups, whose counters name the limit; an ordinary user without a delegated one has limits of the process.
+	forks, memory := `Resource temporarily unavailable`, `MemoryError|memory limit`
+	if s.uid == 0 {
+		forks, memory = `(?s)Resource temporarily unavailable.*lockbox: .*pids`, `lockbox: .*memory limit`
+	}
 	return []attempt{
 		{title: "a private key", try: []string{"read", home + "/.ssh/id_ed25519"}, match: `Permission denied|No such file`,
 			explain: []string{"file", home + "/.ssh/id_ed25519", "r"}},
@@ -109,8 +114,8 @@ func (s *stage) attempts() []attempt {
 				}
 				return nil
 			}},
-		{title: "a fork bomb, under --pids 64", flags: []string{"--pids", "64"}, try: []string{"forks"}, match: `(?s)Resource temporarily unavailable.*lockbox: .*pids`},
-		{title: "a memory bomb, under --memory 256MiB", flags: []string{"--memory", "256MiB"}, try: []string{"memory"}, match: `memory limit|MemoryError`},
+		{title: "a fork bomb, under --pids 64", flags: []string{"--pids", "64"}, try: []string{"forks"}, match: forks},
+		{title: "a memory bomb, under --memory 256MiB", flags: []string{"--memory", "256MiB"}, try: []string{"memory"}, match: memory},
 	}
 }
 
@@ -222,13 +227,17 @@ func (s *stage) receipt(path string) string {
 	if r.Exit.Cause != "" {
 		fmt.Fprintf(&out, ", cause %s", r.Exit.Cause)
 	}
-	fmt.Fprintf(&out, ", cpu %d ms, peak %d MiB and %d processes; verified:", r.Usage.CPU, r.Usage.RSS>>20, r.Usage.Pids)
-	for _, l := range r.Layers {
-		if l.Verified {
-			fmt.Fprintf(&out, " %s(%s)", l.Layer, l.By)
-		}
+	fmt.Fprintf(&out, "; cpu %d ms, peak %d MiB", r.Usage.CPU, r.Usage.RSS>>20)
+	if r.Usage.Pids >= 0 {
+		fmt.Fprintf(&out, ", %d processes", r.Usage.Pids)
 	}
 	out.WriteByte('\n')
+	for _, l := range r.Layers {
+		if l.Verified && !s.layers {
+			fmt.Fprintf(&out, "    verified in the run: %-10s by %s\n", l.Layer, l.By)
+		}
+	}
+	s.layers = true
 	for _, d := range r.Denials {
 		fmt.Fprintf(&out, "    counted: %d × %s %s %s (%s %s)\n", d.Count, d.Kind, d.Op, s.home(d.Target), d.By, d.Rule)
 	}

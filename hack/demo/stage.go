@@ -26,6 +26,7 @@ type stage struct {
 	socket    string // a Unix socket outside
 	listener  net.Listener
 	signalled chan os.Signal
+	layers    bool // the layers were shown
 }
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, name) }
@@ -65,22 +66,42 @@ func newStage(ctx context.Context, base string, uid int, t tools) (*stage, error
 // demo shows confinement, not how long a compiler takes.
 func (s *stage) seed() error {
 	work := s.path("vendoring")
+	if err := s.command(nil, s.git, "clone", "-q", "--no-hardlinks", "--depth", "1", "file://"+s.repo, work); err != nil {
+		return err
+	}
+	changes, err := exec.CommandContext(s.ctx, s.git, "-C", s.repo, "diff", "--binary", "HEAD").Output()
+	if err != nil {
+		return fmt.Errorf("git diff: %w", err)
+	}
+	if len(changes) > 0 { // what is built is what lies here
+		if err := s.command(changes, s.git, "-C", work, "apply", "--index"); err != nil {
+			return err
+		}
+	}
 	for _, argv := range [][]string{
-		{s.git, "clone", "-q", "--no-hardlinks", "--depth", "1", "file://" + s.repo, work},
 		{s.goTool, "-C", work, "mod", "vendor"},
 		{s.git, "-C", work, "add", "-f", "vendor"},
 		{s.git, "-C", work, "-c", "user.name=demo", "-c", "user.email=demo@example.org", "commit", "-qm", "vendor: add the dependencies"},
 		{s.git, "clone", "-q", "--bare", "--no-hardlinks", work, s.path("seed.git")},
 	} {
-		cmd := exec.CommandContext(s.ctx, argv[0], argv[1:]...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out)
+		if err := s.command(nil, argv...); err != nil {
+			return err
 		}
 	}
 	if err := os.RemoveAll(work); err != nil {
 		return err
 	}
 	return linkTree(s.gocache, s.path("home/.cache/go-build"))
+}
+
+// command runs a command unconfined, to prepare the stage.
+func (s *stage) command(stdin []byte, argv ...string) error {
+	cmd := exec.CommandContext(s.ctx, argv[0], argv[1:]...)
+	cmd.Stdin = bytes.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out)
+	}
+	return nil
 }
 
 // linkTree makes to hold the files of from, as hard links; where that cannot be, the cache just begins empty.
@@ -166,8 +187,7 @@ func (s *stage) run(args ...string) (outcome, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.lockbox, args...)
 	cmd.Dir = s.path("work")
-	cmd.Env = []string{"PATH=" + filepath.Dir(s.goTool) + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + s.path("home"),
-		"LANG=C.UTF-8", "LOCKBOX_HOME=" + s.path("home/.local/state/lockbox")}
+	cmd.Env = []string{"PATH=" + filepath.Dir(s.goTool) + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + s.path("home"), "LANG=C.UTF-8"}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.uid), Groups: []uint32{}}}
 	}
