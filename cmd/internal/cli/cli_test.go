@@ -63,6 +63,7 @@ func scripts(t *testing.T, dir string) {
 			e.Setenv("LOCKBOX_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
 			e.Setenv("PATH", os.Getenv("PATH"))
+			e.Setenv("LONG", strings.Repeat("a", 100_000))
 			e.Setenv("ODD", "a\nlockbox: b")
 			return nil
 		},

@@ -124,10 +124,8 @@ func (a *app) explainFile(args []string) int {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		steps = append(steps, step{jsonText(path), "does not exist now; the rules hold once it does", ""})
 	}
-	for _, private := range privateDirs {
-		if within(path, private) && !p.namedBelow(private, path) {
-			steps = append(steps, step{jsonText(private), "private to the run: the host's files are not in it", ""})
-		}
+	if private := p.hiddenBy(path); private != "" {
+		steps = append(steps, step{jsonText(private), "private to the run: the host's files are not in it", ""})
 	}
 	return a.answer(p, op, object, jsonText(path), steps)
 }

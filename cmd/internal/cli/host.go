@@ -37,6 +37,17 @@ func whoAmI() identity {
 	return id
 }
 
+// findHome gives a process without a usable $HOME (a service, cron) the home in
+// passwd, for everything that goes by $HOME.
+func findHome() {
+	if filepath.IsAbs(os.Getenv("HOME")) {
+		return
+	}
+	if home := whoAmI().home; home != "" {
+		os.Setenv("HOME", home)
+	}
+}
+
 // passwdEntry finds a uid among the lines name:pw:uid:gid:gecos:home:shell.
 func passwdEntry(data []byte, uid int) (name, home string, ok bool) {
 	want := strconv.Itoa(uid)

@@ -59,13 +59,16 @@ func candidate(name, path string, p *policy) (string, error) {
 		}
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return "", withCode(exitNotFound, fmt.Errorf("%s: %w", quoted(name), fs.ErrNotExist))
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		return "", withCode(exitNotFound, fmt.Errorf("%s: %w", quoted(name), syscall.ENOENT))
 	case err != nil:
 		return "", withCode(exitNotExec, fmt.Errorf("%s: %w", quoted(name), err))
 	}
 	if d := p.sealed.Decide(profiles.OpExec, profiles.Object{Path: real}); !d.Allow {
 		return "", withCode(exitNotExec, fmt.Errorf("%s: the profile does not allow to execute %q (%s)", quoted(name), real, d.Rule), changeHints(d, real)...)
+	}
+	if dir := p.hiddenBy(real); dir != "" {
+		return "", withCode(exitNotExec, fmt.Errorf("%s: %q is the host's; the run has a %s of its own", quoted(name), real, dir), "--rx "+shellQuote(real))
 	}
 	if err := unix.Access(real, unix.X_OK); err != nil {
 		return "", withCode(exitNotExec, fmt.Errorf("%s: %q is not executable: %w", quoted(name), real, err))

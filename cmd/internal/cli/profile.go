@@ -105,7 +105,10 @@ func (a *app) profileRaw() int {
 	if err != nil {
 		return a.fail(err)
 	}
-	a.print(string(f.data))
+	if f.data == nil {
+		return a.fail(withHint(fmt.Errorf("%q is a preset; there is no document to print as written", f.name), "`lockbox profile show %s` prints what it means here", f.name))
+	}
+	a.Out.Write(f.data)
 	return exitOK
 }
 

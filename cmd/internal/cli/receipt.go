@@ -13,7 +13,7 @@ import (
 
 // report tells on stderr how a run ended: the limit that ended it, and, for a
 // command that failed, what it was denied.
-func (a *app) report(r *runner.Receipt) {
+func (a *app) report(r *runner.Receipt, p *policy) {
 	for _, line := range r.Lines() {
 		a.say(line)
 	}
@@ -21,6 +21,13 @@ func (a *app) report(r *runner.Receipt) {
 		return
 	}
 	a.reportDenials(r)
+	// Nothing tells us of denied files (see the receipt's notes), so only a
+	// person at a terminal gets a word about them, and only where nothing else
+	// explains the failure; not after a shell or an editor, which ends with
+	// whatever its last command said.
+	if !p.sealed.Profile().Process.TTY && r.Exit.Signal == "" && r.Exit.Cause == "" && len(r.Denials) == 0 && isTerminal(a.Err) {
+		a.hint("if a file was denied: " + a.explainHint("PATH", "r|w|x"))
+	}
 }
 
 // maxDenials is how many denials the end of a run lists; the receipt has all.

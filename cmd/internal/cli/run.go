@@ -81,11 +81,11 @@ func (a *app) run() int {
 	if !spec.Receipt && r.InPlace() {
 		return a.fail(r.Exec())
 	}
-	return a.supervise(r)
+	return a.supervise(r, p)
 }
 
 // supervise starts the run, waits, and reports.
-func (a *app) supervise(r *runner.Run) int {
+func (a *app) supervise(r *runner.Run, p *policy) int {
 	out, err := openReceipt(a.opts.receipt, a.Out)
 	if err != nil {
 		return a.fail(err)
@@ -101,7 +101,7 @@ func (a *app) supervise(r *runner.Run) int {
 	if err != nil { // the run took place, but something after it went wrong
 		a.say(err.Error())
 	}
-	a.report(receipt)
+	a.report(receipt, p)
 	if err := out.write(receipt); err != nil {
 		a.say(fmt.Sprintf("writing the receipt: %v", err))
 		return exitLockbox
@@ -159,20 +159,32 @@ func (a *app) startDir(p *policy) (string, error) {
 // inside, apart from what a rule names.
 var privateDirs = []string{"/tmp", "/var/tmp", "/dev/shm"}
 
-// visible reports whether a path of the host can be read inside the run.
-func (p *policy) visible(path string) bool {
-	if path == "/" {
+// visible reports whether a directory of the host is there inside the run:
+// granted, or bare above something granted.
+func (p *policy) visible(dir string) bool {
+	if dir == "/" {
 		return true
 	}
-	if !p.sealed.Decide(profiles.OpRead, profiles.Object{Path: path}).Allow {
-		return false
-	}
-	for _, private := range privateDirs {
-		if path != private && within(path, private) {
-			return p.namedBelow(private, path)
+	for _, r := range p.sealed.Rules() {
+		if r.Access != profiles.None && within(r.Path, dir) && r.Path != dir && !r.Optional {
+			return true
 		}
 	}
-	return true
+	if !p.sealed.Decide(profiles.OpRead, profiles.Object{Path: dir}).Allow {
+		return false
+	}
+	return p.hiddenBy(dir) == ""
+}
+
+// hiddenBy returns the private directory in whose place the host's path is not
+// to be seen, or "".
+func (p *policy) hiddenBy(path string) string {
+	for _, private := range privateDirs {
+		if path != private && within(path, private) && !p.namedBelow(private, path) {
+			return private
+		}
+	}
+	return ""
 }
 
 // namedBelow reports whether a rule below dir, at or above path, opens it.
@@ -226,9 +238,9 @@ func execRunner(args []string) error {
 func (a *app) explained(err error) error {
 	if ex, ok := errors.AsType[*runner.ExecError](err); ok {
 		if errors.Is(ex.Errno, fs.ErrNotExist) {
-			return withCode(exitNotFound, err, a.explainHint(ex.Path, "x"))
+			return withCode(exitNotFound, err, a.explainHint(shellQuote(ex.Path), "x"))
 		}
-		return withCode(exitNotExec, err, a.explainHint(ex.Path, "x"))
+		return withCode(exitNotExec, err, a.explainHint(shellQuote(ex.Path), "x"))
 	}
 	if un, ok := errors.AsType[*sandbox.UnsupportedError](err); ok {
 		return withHint(err, "%s", orElse(un.Hint, "`lockbox doctor` shows what this host can enforce"))
@@ -247,12 +259,12 @@ func orElse(s, otherwise string) string {
 }
 
 // explainHint is the explain command for the same profiles and flags.
-func (a *app) explainHint(path, op string) string {
+func (a *app) explainHint(word, op string) string {
 	words := []string{"lockbox", "explain"}
 	for _, name := range a.opts.profiles {
 		words = append(words, "-p", shellQuote(name))
 	}
-	return "`" + strings.Join(append(words, "file", shellQuote(path), op), " ") + "`"
+	return "`" + strings.Join(append(words, "file", word, op), " ") + "`"
 }
 
 // shellQuote makes a word that can be pasted into a shell.
