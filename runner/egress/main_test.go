@@ -41,7 +41,7 @@ func runTests(m *testing.M) (code int) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		fail(errors.New("the kernel tests need root; in a VM: make test-vm"))
+		fail(errors.New("the kernel tests need root; in a VM: hack/vm/run.sh 6.12 ./runner/egress"))
 		return code
 	}
 	root, err := cgroup2()
@@ -116,7 +116,7 @@ func cgroup2() (string, error) {
 			return fields[4], nil
 		}
 	}
-	return "", errors.New("no cgroup version 2 hierarchy is mounted; in a VM: make test-vm")
+	return "", errors.New("no cgroup version 2 hierarchy is mounted; in a VM: hack/vm/run.sh 6.12 ./runner/egress")
 }
 
 // sweepDead removes what a killed test process left.

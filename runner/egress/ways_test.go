@@ -32,7 +32,7 @@ func TestWaysOut(t *testing.T) {
 		{"tfo-connect", tcp4, "connect4/no rule", false, 0},
 		{"uring", tcp4, "connect4/no rule", false, 0},
 		{"mptcp", tcp4, "socket/socket type", true, unix.EPROTONOSUPPORT},
-		{"mptcp-tfo", tcp4, "socket/socket type", true, unix.EPROTONOSUPPORT},
+		{"mptcp-tfo", tcp4, "socket/socket type", true, mptcpTFO()},
 		{"sctp", tcp4, "socket/socket type", true, unix.EPROTONOSUPPORT},
 		{"udp", udp4, "sendmsg4/no rule", false, 0},
 		{"udp", udp6, "sendmsg6/no rule", false, 0},
@@ -82,6 +82,16 @@ func TestWaysOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mptcpTFO: MPTCP is there since 5.6, its fast open since 6.2: then EOPNOTSUPP.
+func mptcpTFO() syscall.Errno {
+	fd, err := newSocket(unix.AF_INET, unix.SOCK_STREAM, ipprotoMPTCP)
+	if err != nil {
+		return unix.EPROTONOSUPPORT
+	}
+	unix.Close(fd)
+	return unix.EOPNOTSUPP
 }
 
 func pair(open, shut netip.Addr, port uint16) [2]netip.AddrPort {
