@@ -11,13 +11,17 @@ import (
 
 // timed runs `work` by the command line before it and returns what it measured itself.
 func (e *bench) timed(before []string, uid int, args ...string) (time.Duration, error) {
+	env, err := e.env(uid)
+	if err != nil {
+		return 0, err
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return 0, err
 	}
 	defer r.Close()
 	argv := append(append(append([]string{}, before...), e.self, "work"), args...)
-	_, err = spawn(argv, uid, e.env(), e.dir+"/work", w)
+	_, err = spawn(argv, uid, env, e.dir+"/work", w)
 	w.Close()
 	if err != nil {
 		return 0, err

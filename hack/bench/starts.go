@@ -9,8 +9,18 @@ import (
 	"time"
 )
 
-func (e *bench) env() []string {
-	return []string{"PATH=/usr/bin:/bin", "HOME=" + e.dir + "/home", "LOCKBOX_HOME=" + e.dir + "/home/state"}
+// env is the environment of a caller, with a home of its own. Root's state folder stays its own: the pinned programs belong to it.
+func (e *bench) env(uid int) ([]string, error) {
+	home := fmt.Sprintf("%s/home/uid%d", e.dir, uid)
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return nil, err
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chown(home, uid, uid); err != nil {
+			return nil, err
+		}
+	}
+	return []string{"PATH=/usr/bin:/bin", "HOME=" + home}, nil
 }
 
 func who(uid int) string {
@@ -27,16 +37,10 @@ var bwrapFlags = []string{"--unshare-all", "--die-with-parent", "--new-session",
 // starts compares the start and end of /bin/true.
 func (e *bench) starts(w io.Writer, uid, rounds int) error {
 	fmt.Fprintf(w, "\n## Start of /bin/true, as %s (%d rounds)\n\n", who(uid), rounds)
-	home := fmt.Sprintf("%s/home/uid%d", e.dir, uid)
-	if err := os.MkdirAll(home, 0o755); err != nil {
+	env, err := e.env(uid)
+	if err != nil {
 		return err
 	}
-	if os.Getuid() == 0 {
-		if err := os.Chown(home, uid, uid); err != nil {
-			return err
-		}
-	}
-	env := []string{"PATH=/usr/bin:/bin", "HOME=" + home, "LOCKBOX_HOME=" + home + "/state"}
 	argvs := map[string][]string{}
 	names := []string{"plain", "lockbox run -p base"}
 	argvs["plain"] = []string{"/bin/true"}
