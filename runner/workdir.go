@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,15 +32,11 @@ func newWorkdir(id string) (*workdir, error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(base, id+".lock"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	lock, err := acquire(filepath.Join(base, id+".lock"))
 	if err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
 	}
 	w := &workdir{dir: filepath.Join(base, id), lock: lock}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("flock %q: %w", lock.Name(), err)
-	}
 	for _, n := range sandbox.TmpNames() {
 		d := filepath.Join(w.dir, n)
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -52,6 +49,37 @@ func newWorkdir(id string) (*workdir, error) {
 		}
 	}
 	return w, nil
+}
+
+// acquire makes a lock file and takes it. A sweeper may take the new file before
+// its maker does: it then removes it, and the maker makes another.
+func acquire(name string) (*os.File, error) {
+	for range 100 {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && linked(f) {
+			return f, nil
+		}
+		f.Close()
+		if err != nil && err != unix.EWOULDBLOCK {
+			return nil, fmt.Errorf("flock %q: %w", name, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil, fmt.Errorf("flock %q: %w", name, unix.EWOULDBLOCK)
+}
+
+// linked reports whether the file is still under its name.
+func linked(f *os.File) bool {
+	have, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(f.Name())
+	return err == nil && os.SameFile(have, named)
 }
 
 // remove takes the directory away, then the lock.
@@ -93,7 +121,7 @@ func sweepWorkdirs() []string {
 		if err != nil {
 			continue
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && linked(f) {
 			w := &workdir{dir: filepath.Join(base, id), lock: f}
 			w.remove()
 			swept = append(swept, id)
