@@ -47,24 +47,35 @@ func (r *Run) attend(ctx context.Context, p *sandbox.Process, sig *signals, w *w
 }
 
 // signals are the ones that the supervisor passes on.
-type signals struct{ c chan os.Signal }
+type signals struct {
+	c     chan os.Signal
+	taken chan os.Signal // caught and dropped
+}
 
 // listen takes over the signals to pass on. On a shared terminal the kernel
 // itself sends the keyboard's signals to the whole foreground group, so those
 // are not passed on a second time.
 func listen(tty bool) *signals {
-	s := &signals{c: make(chan os.Signal, 16)}
+	s := &signals{c: make(chan os.Signal, 16), taken: make(chan os.Signal, 1)}
 	list := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+	// Go dies of SIGPIPE on descriptors 1 and 2 unless somebody catches it, and the
+	// run's directory and cgroup would stay: a reader of the copied output that
+	// went away is told to the command instead.
+	taken := []os.Signal{syscall.SIGPIPE}
 	keyboard := []os.Signal{syscall.SIGINT, syscall.SIGQUIT}
 	if tty {
 		// Caught, not ignored: an ignored signal would stay ignored in the command.
-		signal.Notify(make(chan os.Signal, 1), keyboard...)
+		taken = append(taken, keyboard...)
 	} else {
 		list = append(list, keyboard...)
 		list = append(list, syscall.SIGWINCH)
 	}
+	signal.Notify(s.taken, taken...)
 	signal.Notify(s.c, list...)
 	return s
 }
 
-func (s *signals) stop() { signal.Stop(s.c) }
+func (s *signals) stop() {
+	signal.Stop(s.c)
+	signal.Stop(s.taken)
+}

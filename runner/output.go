@@ -33,7 +33,10 @@ func (r *Run) output() (*output, error) {
 	for i := range to {
 		rd, wr, err := os.Pipe()
 		if err != nil {
-			o.close()
+			for _, p := range o.pairs {
+				p.r.Close()
+				o.stdout.Close() // the only other one made so far
+			}
 			return nil, err
 		}
 		if i == 0 {
