@@ -27,6 +27,9 @@ type Egress struct {
 	// Canaries are the targets that the start itself tries, once each: they are
 	// not the command's denials.
 	Canaries []string
+	// OwnNamespace: a network namespace of its own holds the run, the programs
+	// stand beside it.
+	OwnNamespace bool
 }
 
 // Hold is the cgroup of one run.
@@ -48,4 +51,5 @@ type Counted struct {
 	PidsPeak int64  // −1: not known
 	Denials  []Denial
 	Lost     uint64 // deny events that could not be sent
+	Egress   bool   // the egress programs held the run, so its network denials are counted
 }

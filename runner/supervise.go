@@ -27,7 +27,7 @@ func (r *Run) Supervise(ctx context.Context, e Engine) (*Receipt, error) {
 
 	id := ulid.Make().String()
 	sweepWorkdirs()
-	if e != nil {
+	if r.NeedsEngine() {
 		if _, err := e.Sweep(); err != nil {
 			return nil, fmt.Errorf("remove what an earlier run left: %w", err)
 		}
@@ -40,7 +40,7 @@ func (r *Run) Supervise(ctx context.Context, e Engine) (*Receipt, error) {
 	return receipt, errors.Join(err, w.remove())
 }
 
-func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (*Receipt, error) {
+func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (_ *Receipt, err error) {
 	sealed, hosts, err := r.pinHosts(e)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (*
 	if err != nil {
 		return nil, err
 	}
-	defer hold.Close()
+	defer func() { err = errors.Join(err, hold.Close()) }()
 
 	out, err := r.output()
 	if err != nil {
@@ -100,6 +100,9 @@ func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (*
 func (r *Run) account(receipt *Receipt, hold Hold, x sandbox.Exit, end *ending) error {
 	c, err := hold.Counted()
 	receipt.Usage = Usage{CPUms: c.CPUms, MaxRSS: c.MaxRSS, PidsPeak: c.PidsPeak}
+	if c.PidsPeak > 0 && r.hasInit() {
+		receipt.Usage.PidsPeak--
+	}
 	receipt.Denials = append(receipt.Denials, c.Denials...)
 	receipt.DenialsLost = c.Lost
 	receipt.Layers = r.plan.Layers
@@ -119,6 +122,14 @@ func (r *Run) account(receipt *Receipt, hold Hold, x sandbox.Exit, end *ending) 
 	for i := range receipt.Layers {
 		if l := &receipt.Layers[i]; l.Layer == "limits" && l.Asked && hold.By() != "" {
 			l.By = strings.Replace(l.By, "cgroup", hold.By(), 1)
+		}
+	}
+	if c.Egress && !r.plan.NeedsEgress {
+		// The programs were there for another run: then they count for this one too.
+		for i := range receipt.Layers {
+			if l := &receipt.Layers[i]; l.Layer == "egress" {
+				l.By, l.Note = l.By+", cgroup programs", ""
+			}
 		}
 	}
 	if err != nil {
@@ -182,8 +193,15 @@ func (r *Run) hold(e Engine, id string, s *sandbox.Sealed) (Hold, error) {
 		}
 	}
 	l := r.limits()
+	if l.Pids != 0 && r.hasInit() {
+		l.Pids++ // the init is ours, not the command's
+	}
 	return e.Hold(id, l, egress)
 }
+
+// hasInit reports whether the run's first process is our init: a supervised run
+// has a pid namespace wherever it has namespaces.
+func (r *Run) hasInit() bool { return r.host.Admin || r.host.UserNS == "" }
 
 // execError tells a command that cannot be executed from a sandbox that cannot
 // be built.

@@ -75,6 +75,12 @@ func (e *Engine) Hold(id string, l profiles.Limits, want *runner.Egress) (runner
 		}
 	}
 	if want == nil {
+		if want, err = e.besideEgress(t); err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
+	}
+	if want == nil {
+		h.late = e.bpfDir()
 		return h, nil
 	}
 	if err := h.openEgress(t, e.bpfDir(), want); err != nil {
@@ -100,7 +106,10 @@ func (h *hold) openEgress(t *slot.Tree, dir string, want *runner.Egress) error {
 	if _, err := set.Sweep(); err != nil {
 		return fmt.Errorf("egress programs: remove entries of ended runs: %w", err)
 	}
-	if err := set.Add(h.slot.ID(), policy(want, set)); err != nil {
+	if err := adopt(parent, set, h.slot.ID()); err != nil {
+		return fmt.Errorf("egress programs: %w", err)
+	}
+	if err := replace(set, h.slot.ID(), policy(want, set)); err != nil {
 		return fmt.Errorf("egress entry: %w", err)
 	}
 	h.events, err = set.Watch(h.slot.ID(), ringSize)

@@ -24,6 +24,7 @@ type hold struct {
 	slot   *slot.Slot
 	by     []string
 	set    *egress.Set // nil without egress programs
+	late   string      // bpffs in which an entry may appear while the run lives
 	events *egress.Events
 
 	wg   sync.WaitGroup
@@ -99,33 +100,42 @@ func (h *hold) Counted() (runner.Counted, error) {
 	if h.set == nil {
 		return c, err
 	}
-	h.drain()
+	c.Egress = true
 	counters, lost, nerr := h.set.Counters(h.slot.ID())
 	c.Lost = lost
+	h.drain(counters, lost)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c.Denials = merge(h.seen, counters, h.ignored)
 	return c, errors.Join(err, nerr)
 }
 
-// drain gives the reader a moment to take what is in the ring: the run is dead,
-// so nothing is added.
-func (h *hold) drain() {
-	last := -1
-	for range 20 {
+// drain waits until the reader has taken what is in the ring: the run is dead,
+// so nothing is added. What is counted and neither seen nor lost is on its way;
+// an event that never comes is waited for a moment, and its count stands.
+func (h *hold) drain(counters []egress.Counter, lost uint64) {
+	want := uint64(0)
+	for _, k := range counters {
+		want += k.N
+	}
+	for end := time.Now().Add(drainTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		h.mu.Lock()
-		n := 0
+		n := lost
 		for _, d := range h.seen {
-			n += int(d.Count)
+			n += d.Count
+		}
+		for _, k := range h.ignored {
+			n += k
 		}
 		h.mu.Unlock()
-		if n == last {
+		if n >= want {
 			return
 		}
-		last = n
-		time.Sleep(2 * time.Millisecond)
 	}
 }
+
+// drainTime bounds the wait for events that the kernel has counted.
+const drainTime = 500 * time.Millisecond
 
 // merge lists what was seen, and what was counted beyond it.
 func merge(seen map[denialKey]*runner.Denial, counters []egress.Counter, ignored map[string]uint64) []runner.Denial {
@@ -166,6 +176,8 @@ func (h *hold) Close() error {
 		errs = append(errs, h.slot.Kill())
 		if h.set != nil {
 			errs = append(errs, h.set.Remove(h.slot.ID()), h.set.Close())
+		} else {
+			errs = append(errs, h.removeLate())
 		}
 		errs = append(errs, h.slot.Close())
 		h.err = errors.Join(errs...)

@@ -23,6 +23,10 @@ func policy(want *runner.Egress, set *egress.Set) egress.Policy {
 		}
 		p.Rules = append(p.Rules, egress.Rule{Prefix: r.Prefix, Port: r.Port, Proto: proto})
 	}
+	if want.OwnNamespace {
+		p.BindAny, p.UnixAny = true, true
+		return p
+	}
 	// Path sockets are closed by the run's tree. Where the kernel lets the
 	// programs see paths they are closed a second time, but for the places where
 	// the run makes sockets of its own.
