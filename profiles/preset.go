@@ -23,14 +23,23 @@ func PresetNames() []string {
 	return out
 }
 
-// Preset is an embedded profile.
-func Preset(name string) (*Document, bool) {
+// PresetText is the document of an embedded profile as it was written.
+func PresetText(name string) ([]byte, bool) {
 	if !slices.Contains(PresetNames(), name) {
 		return nil, false
 	}
 	data, err := presetFiles.ReadFile("presets/" + name + ".toml")
 	if err != nil {
 		panic("BUG: preset " + name + ": " + err.Error())
+	}
+	return data, true
+}
+
+// Preset is an embedded profile.
+func Preset(name string) (*Document, bool) {
+	data, ok := PresetText(name)
+	if !ok {
+		return nil, false
 	}
 	d, err := Parse("preset:"+name, data)
 	if err != nil {

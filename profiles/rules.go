@@ -29,12 +29,19 @@ func (s *Sealed) findRules() {
 	t := s.tree
 	s.shadowed = make([]bool, len(t.nodes))
 	for i, n := range t.nodes {
-		inherit := n.inherit
-		private := s.private(n.path)
-		if private != "" && (n.up < 0 || !within(t.nodes[n.up].path, private) || s.shadowed[n.up]) {
-			inherit = None
-			s.shadowed[i] = n.eff == None
+		inherit := None
+		if n.up >= 0 {
+			inherit = t.nodes[n.up].eff
 		}
+		private := s.private(n.path)
+		hidden := private != "" && (n.up < 0 || !within(t.nodes[n.up].path, private) || s.shadowed[n.up])
+		if hidden {
+			// Nothing of the host is visible here but what this very path opens.
+			inherit = None
+		}
+		n.inherit, n.eff = inherit, (inherit|n.grant)&n.cap
+		t.nodes[i].inherit, t.nodes[i].eff = n.inherit, n.eff
+		s.shadowed[i] = hidden && n.eff == None
 		if n.eff == inherit {
 			continue
 		}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -40,12 +39,26 @@ type Slot struct {
 	final    *record // set by Close: what the counters said at the end
 }
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+// validID reports whether id is 1 to 64 of A-Z a-z 0-9 _ . - and starts with a
+// letter or digit, so that it is one file name and nothing else.
+func validID(id string) bool {
+	if len(id) == 0 || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && (i == 0 || c != '_' && c != '.' && c != '-') {
+			return false
+		}
+	}
+	return true
+}
 
 // New makes the slot of run id, with its limits in force, and locks it for the life of this process. A limit that the host cannot
 // hold is an *UnsupportedError, and nothing is left.
 func (t *Tree) New(id string, l Limits) (*Slot, error) {
-	if !idPattern.MatchString(id) {
+	if !validID(id) {
 		return nil, fmt.Errorf("slot id %q: want letters, digits, '.', '_', '-', at most 64", id)
 	}
 	if err := l.check(); err != nil {

@@ -28,7 +28,7 @@ func (t *Tree) Sweep() ([]string, error) {
 	var errs []error
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), lockSuffix)
-		if !ok || !idPattern.MatchString(id) {
+		if !ok || !validID(id) {
 			continue
 		}
 		done, err := t.sweep(filepath.Join(dir, e.Name()), id)
