@@ -83,8 +83,13 @@ func (r *Run) options(tmp string, hosts []byte) sandbox.Options {
 	for _, f := range s.Weaker {
 		weaker[f] = true
 	}
+	term := ""
+	if s.Tty {
+		term = terminalPath(s.Stdin, s.Stdout, s.Stderr)
+	}
 	return sandbox.Options{
-		Argv: s.Argv, Path: s.Path, Env: s.Env, Dir: s.Dir, TTY: s.Tty,
+		Terminal: term,
+		Argv:     s.Argv, Path: s.Path, Env: s.Env, Dir: s.Dir, TTY: s.Tty,
 		Attended: s.Receipt || tmp != "", Weaker: weaker, TmpDir: tmp, Hosts: hosts, Links: s.Sealed.Links,
 	}
 }

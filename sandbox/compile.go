@@ -26,7 +26,7 @@ func Compile(s *profiles.Sealed, h *Host, o Options) (*Plan, error) {
 	if err := p.foundation(); err != nil {
 		return nil, err
 	}
-	lay, err := newLayout(s.Rules(), s.Pins(), h.FS, layoutOptions{tty: o.TTY, unix: prof.Net.Unix, hosts: o.Hosts != nil, links: o.Links})
+	lay, err := newLayout(s.Rules(), s.Pins(), h.FS, layoutOptions{tty: o.TTY, term: o.Terminal, unix: prof.Net.Unix, hosts: o.Hosts != nil, links: o.Links})
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type emitter struct {
 	guard   script.Reg // descriptor that close_range must have marked
 	scratch script.Reg // tmpfs behind masks and private directories
 	seals   []script.Reg
-	masks   int
+	masks   map[string]bool
 	made    map[string]bool // skeleton entries that exist already
 	filter  *unix.SockFprog
 	umask   script.Reg // the caller's umask
@@ -153,23 +153,19 @@ func (e *emitter) overProc(what string, r script.Reg) {
 	e.call("move_mount", what, unix.SYS_MOVE_MOUNT, []any{r, "", unix.AT_FDCWD, "/proc", unix.MOVE_MOUNT_F_EMPTY_PATH})
 }
 
-// scratchFS makes the tmpfs behind masks, the pinned hosts file and (where no
-// directory on disk serves) the private directories. Without limits a tmpfs may
+// newRoot makes the run's root: a tmpfs that holds the skeleton, or a read-only
+// copy of the host's where the profile grants "/"; then the tmpfs is only the
+// place behind the private directories and the masks. A tmpfs without limits may
 // take half of the memory (tmpfs(5)).
-func (e *emitter) scratchFS() {
-	e.scratch = e.b.NewReg()
-	e.newFS("tmpfs", [][2]string{{"mode", "0755"}, {"size", "25%"}, {"nr_inodes", "200k"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, e.scratch)
-	e.overProc("scratch tmpfs over /proc", e.scratch)
-}
-
-// newRoot makes the run's root: an empty tmpfs, or a read-only copy of the
-// host's where the profile grants "/".
 func (e *emitter) newRoot(whole *node) {
 	e.root, e.oldRoot = e.b.NewReg(), e.b.NewReg()
 	e.call("openat", "the old root", unix.SYS_OPENAT, []any{unix.AT_FDCWD, "/", unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, 0}, script.Out(e.oldRoot))
+	e.scratch = e.b.NewReg()
+	e.newFS("tmpfs", [][2]string{{"mode", "0755"}, {"size", "25%"}, {"nr_inodes", "200k"}}, unix.MOUNT_ATTR_NOSUID|e.noDevices(), e.scratch)
 	if whole == nil {
-		e.newFS("tmpfs", [][2]string{{"mode", "0755"}, {"size", "16m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, e.root)
+		e.root = e.scratch
 	} else {
+		e.overProc("scratch tmpfs over /proc", e.scratch)
 		e.clone("/", e.oldRoot, e.root)
 		e.attributes("/: "+attrNames(whole.attrs()), e.root, whole.attrs(), 0, true)
 	}
@@ -178,6 +174,21 @@ func (e *emitter) newRoot(whole *node) {
 	if whole != nil {
 		e.grant(whole, e.root)
 	}
+}
+
+// noDevices keeps device nodes of the skeleton from working, where none are made
+// there on purpose.
+func (e *emitter) noDevices() uint64 {
+	if e.p.makesDevices() {
+		return 0
+	}
+	return unix.MOUNT_ATTR_NODEV
+}
+
+// makesDevices: root makes the device nodes of /dev itself; in a user namespace
+// none can be made, so the host's are bound.
+func (p *Plan) makesDevices() bool {
+	return p.host.Admin && p.whole() == nil
 }
 
 // attrs are the mount attributes that keep n's access.
@@ -205,7 +216,7 @@ func (e *emitter) bind(n *node) {
 	if skeleton {
 		e.mkdirs(n.path, n.dir)
 	}
-	e.openPath(n.path, n.dir, unix.AT_FDCWD, src)
+	e.openPath(n.source(), n.dir, unix.AT_FDCWD, src)
 	e.clone(n.path, src, tree)
 	e.attributes(n.path+": "+attrNames(n.attrs()), tree, n.attrs(), 0, n.dir)
 	e.moveOnto(n.path, tree, n.path, skeleton)
@@ -262,29 +273,49 @@ func (e *emitter) entries() {
 	}
 }
 
-// mask covers a closed path with an empty one that nobody can read. A directory
-// that has open entries below can be passed through, not listed.
-func (e *emitter) mask(n *node, open bool) {
-	e.masks++
-	name := fmt.Sprintf("mask%d", e.masks)
-	mode := 0
-	if open {
-		mode = 0o111
-	}
+// The masks are clones of one empty directory and one empty file that have no
+// mode bits at all, and whose names are gone before the command starts.
+const maskDir, maskFile = ".lockbox-closed", ".lockbox-closed-file"
+
+// mask covers a closed path with an empty one that nobody can read.
+func (e *emitter) mask(n *node) {
+	name := maskFile
 	if n.dir {
-		e.call("mkdirat", name, unix.SYS_MKDIRAT, []any{e.scratch, name, 0})
-	} else {
-		e.call("mknodat", name, unix.SYS_MKNODAT, []any{e.scratch, name, unix.S_IFREG, 0})
+		name = maskDir
 	}
-	e.call("fchmodat", fmt.Sprintf("%s %04o", name, mode), unix.SYS_FCHMODAT, []any{e.scratch, name, mode})
-	at, from, tree := e.b.NewReg(), e.b.NewReg(), e.b.NewReg()
+	if !e.masks[name] {
+		e.masks[name] = true
+		if n.dir {
+			e.call("mkdirat", name, unix.SYS_MKDIRAT, []any{e.scratch, name, 0})
+		} else {
+			e.call("mknodat", name, unix.SYS_MKNODAT, []any{e.scratch, name, unix.S_IFREG, 0})
+		}
+	}
+	from, tree := e.b.NewReg(), e.b.NewReg()
 	e.openPath(name, n.dir, e.scratch, from)
 	e.clone("mask of "+n.path, from, tree)
-	e.openPath(rel(n.path), n.dir, e.root, at)
-	e.moveOntoFD("mask over "+n.path, tree, at)
-	e.close(at)
+	e.attributes("mask of "+n.path+": ro", tree, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, 0, false)
+	e.cover(n, tree)
+	e.close(tree)
 	e.close(from)
-	e.seals = append(e.seals, tree)
+}
+
+// openMask covers a closed directory that has open entries below: it can be
+// passed through, not listed.
+func (e *emitter) openMask(n *node) {
+	m := e.b.NewReg()
+	e.newFS("tmpfs", [][2]string{{"mode", "0111"}, {"size", "1m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, m)
+	e.cover(n, m)
+	e.made[n.path] = true
+	e.seals = append(e.seals, m)
+}
+
+// cover attaches a tree over a path of the run's tree.
+func (e *emitter) cover(n *node, tree script.Reg) {
+	at := e.b.NewReg()
+	e.openPath(rel(n.path), n.dir, e.root, at)
+	e.moveOntoFD("cover "+n.path, tree, at)
+	e.close(at)
 }
 
 // tmpNames are the private directories' names in the scratch tree, or below
@@ -294,22 +325,28 @@ var tmpNames = map[string]string{"/tmp": "tmp", "/var/tmp": "vartmp", "/dev/shm"
 // TmpNames lists the directories that Options.TmpDir must hold, each with mode 1777.
 func TmpNames() []string { return []string{"tmp", "vartmp"} }
 
+// privateDir attaches a directory of the run's own, writable.
 func (e *emitter) privateDir(n *node) {
-	name := tmpNames[n.path]
-	if n.parent.skeleton() {
-		e.mkdirs(n.path, true)
-	}
 	src, tree := e.b.NewReg(), e.b.NewReg()
-	if e.p.opts.TmpDir != "" && n.path != "/dev/shm" { // shared memory belongs in memory
+	name := tmpNames[n.path]
+	skeleton := n.parent.skeleton()
+	if skeleton {
+		e.mkdirs(path.Dir(n.path), true)
+		e.call("mkdirat", n.path, unix.SYS_MKDIRAT, []any{e.root, rel(n.path), 0o1777})
+	}
+	switch {
+	case e.p.opts.TmpDir != "" && n.path != "/dev/shm": // shared memory belongs in memory
 		e.openPath(path.Join(e.p.opts.TmpDir, name), true, unix.AT_FDCWD, src)
-	} else {
-		e.call("mkdirat", name, unix.SYS_MKDIRAT, []any{e.scratch, name, 0o777})
-		e.call("fchmodat", name+" 1777", unix.SYS_FCHMODAT, []any{e.scratch, name, 0o1777})
+	case skeleton:
+		e.openPath(rel(n.path), true, e.root, src)
+	default:
+		e.call("mkdirat", name, unix.SYS_MKDIRAT, []any{e.scratch, name, 0o1777})
 		e.openPath(name, true, e.scratch, src)
 	}
 	e.clone(n.path, src, tree)
 	e.attributes(n.path+": "+attrNames(n.attrs()), tree, n.attrs(), 0, false)
-	e.moveOnto(n.path, tree, n.path, n.parent.skeleton())
+	e.moveOnto(n.path, tree, n.path, skeleton)
+	e.made[n.path] = true // below a granted "/" too: rules may lie in it
 	e.rule(n.path, src, rights(n.access, true, e.p.abi))
 	e.close(tree)
 	e.close(src)
@@ -319,6 +356,14 @@ func (e *emitter) privateDir(n *node) {
 func (e *emitter) dev(n *node) {
 	if n.parent.skeleton() {
 		e.mkdirs("/dev", true)
+		if e.p.makesDevices() {
+			e.deviceRule()
+		} else if e.p.opts.Terminal != "" {
+			r := e.b.NewReg()
+			e.openPath("dev", true, e.root, r)
+			e.rule("/dev", r, ll.AccessFSReadDir)
+			e.close(r)
+		}
 		return
 	}
 	m := e.b.NewReg()
@@ -326,6 +371,34 @@ func (e *emitter) dev(n *node) {
 	e.moveOnto("/dev", m, "/dev", false)
 	e.made["/dev"] = true
 	e.seals = append(e.seals, m)
+}
+
+// deviceRule is one Landlock rule for every device node that makeDevice makes:
+// reading and writing files in /dev, neither listing nor making any.
+func (e *emitter) deviceRule() {
+	r := e.b.NewReg()
+	e.openPath("dev", true, e.root, r)
+	allowed := uint64(ll.AccessFSReadFile | ll.AccessFSWriteFile)
+	if e.p.opts.Terminal != "" {
+		allowed |= ll.AccessFSReadDir // ttyname(3) looks for the terminal's node
+	}
+	if e.p.abi >= 5 {
+		allowed |= ll.AccessFSIoctlDev
+	}
+	e.rule("/dev", r, allowed)
+	e.close(r)
+}
+
+// makeDevice makes a device node in the skeleton, which is read-only later: its
+// mode cannot be changed, and it is not the host's node.
+func (e *emitter) makeDevice(n *node) {
+	d := deviceNumbers[n.path]
+	e.call("mknodat", n.path, unix.SYS_MKNODAT, []any{e.root, rel(n.path), unix.S_IFCHR | 0o666, int(unix.Mkdev(d[0], d[1]))})
+}
+
+// deviceNumbers are the fixed numbers of Linux (admin-guide/devices.txt).
+var deviceNumbers = map[string][2]uint32{
+	"/dev/null": {1, 3}, "/dev/zero": {1, 5}, "/dev/full": {1, 7}, "/dev/random": {1, 8}, "/dev/urandom": {1, 9}, "/dev/tty": {5, 0},
 }
 
 func (e *emitter) proc(n *node) {
@@ -365,26 +438,32 @@ func (e *emitter) hide(n *node) {
 	e.seals = append(e.seals, m)
 }
 
+// hostsFile makes /etc/hosts with the names that were resolved at the start: in
+// the skeleton, which is read-only later, or bound over the host's.
 func (e *emitter) hostsFile(n *node) {
-	if n.parent.skeleton() {
-		e.mkdirs(path.Dir(n.path), true)
-	}
-	f := e.b.NewReg()
+	f, src := e.b.NewReg(), e.b.NewReg()
 	data := e.p.opts.Hosts
-	e.call("openat", "hosts", unix.SYS_OPENAT, []any{e.scratch, "hosts", unix.O_CREAT | unix.O_WRONLY | unix.O_CLOEXEC, 0o444}, script.Out(f))
+	at, name := e.scratch, "hosts"
+	skeleton := n.parent.skeleton()
+	if skeleton {
+		e.mkdirs(path.Dir(n.path), true)
+		e.made[n.path] = true
+		at, name = e.root, rel(n.path)
+	}
+	e.call("openat", name, unix.SYS_OPENAT, []any{at, name, unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_CLOEXEC, 0o444}, script.Out(f))
 	if len(data) > 0 {
 		e.call("write", "pinned hosts", unix.SYS_WRITE, []any{f, data, len(data)}, script.WantResult(uintptr(len(data))))
 	}
 	e.close(f)
-	src, tree := e.b.NewReg(), e.b.NewReg()
-	e.openPath("hosts", false, e.scratch, src)
-	e.clone("pinned hosts", src, tree)
-	if n.parent.skeleton() {
-		e.mkdirs(n.path, false)
+	e.openPath(name, false, at, src)
+	if !skeleton {
+		tree := e.b.NewReg()
+		e.clone("pinned hosts", src, tree)
+		e.attributes(n.path+": "+attrNames(n.attrs()), tree, n.attrs(), 0, false)
+		e.moveOnto(n.path, tree, n.path, false)
+		e.close(tree)
 	}
-	e.moveOnto(n.path, tree, n.path, n.parent.skeleton())
 	e.rule(n.path, src, rights(profiles.Read, false, e.p.abi))
-	e.close(tree)
 	e.close(src)
 }
 
@@ -401,6 +480,15 @@ func (e *emitter) enterRoot() {
 
 // seal makes the skeleton read-only once everything is attached.
 func (e *emitter) seal() {
+	for _, name := range []string{maskDir, maskFile} {
+		flags := 0
+		if name == maskDir {
+			flags = unix.AT_REMOVEDIR
+		}
+		if e.masks[name] {
+			e.call("unlinkat", name, unix.SYS_UNLINKAT, []any{e.scratch, name, flags})
+		}
+	}
 	for _, r := range e.seals {
 		e.attributes("skeleton: ro", r, unix.MOUNT_ATTR_RDONLY, 0, false)
 	}

@@ -33,11 +33,20 @@ type node struct {
 	rule   string // id of the profile rule, or "built-in"
 	dir    bool
 	device bool
+	src    string // host path, where it is not path
 	kind   nodeKind
 	parent *node
 	// enumerated: Landlock rules go on the entries below instead of on this
 	// directory, so that what a carve-out names is in no rule at all.
 	enumerated bool
+}
+
+// source is the host path that n shows.
+func (n *node) source() string {
+	if n.src != "" {
+		return n.src
+	}
+	return n.path
 }
 
 // skeleton reports whether entries below n are made by the script (they exist
@@ -75,6 +84,7 @@ const maxEntries = 4096
 // layoutOptions are the run's own parts.
 type layoutOptions struct {
 	tty   bool
+	term  string // the caller's terminal, "" for none
 	unix  []string
 	hosts bool
 	links []Link
@@ -155,6 +165,11 @@ func builtins(o layoutOptions) []*node {
 		nodes = append(nodes,
 			&node{path: "/dev/tty", access: rw, rule: b, device: true, kind: nodeBind},
 			&node{path: "/dev/pts", access: rw, rule: b, dir: true, kind: nodePTS})
+		if o.term != "" {
+			// The terminal's own name is in the host's /dev/pts, which is hidden:
+			// ttyname(3) finds it here, as in a container.
+			nodes = append(nodes, &node{path: "/dev/console", src: o.term, access: rw, rule: b, device: true, kind: nodeBind})
+		}
 	}
 	if o.hosts {
 		nodes = append(nodes, &node{path: "/etc/hosts", access: profiles.Read, rule: b, kind: nodeHosts})
@@ -208,7 +223,7 @@ func (l *layout) place(n *node, r profiles.Rule, fsys FS) (bool, error) {
 		return true, nil
 	}
 	outer := granting(n.parent)
-	mode, err := fsys.Lstat(n.path)
+	mode, err := fsys.Lstat(n.source())
 	if err != nil {
 		return l.absent(n, r, outer, err, fsys)
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	Env  []string // the complete environment
 	Dir  string   // working directory inside the run
 	TTY  bool     // keep the caller's session and terminal
+	// Terminal is the host path of the caller's terminal, bound at /dev/console;
+	// "" for none.
+	Terminal string
 	// Attended: a supervisor stays (limits, receipt, a user namespace). It never
 	// becomes an exec in place.
 	Attended bool

@@ -97,13 +97,7 @@ func (p *Plan) buildFilter(prof *profiles.Profile) (seccomp.Filter, error) {
 
 func (p *Plan) listMounts(add func(call, what string, f func(e *emitter))) {
 	add("mount", "every mount private to this run", (*emitter).private)
-	add("fsopen+fsmount", "scratch tmpfs", (*emitter).scratchFS)
-	var whole *node
-	for _, n := range p.layout.nodes {
-		if n.path == "/" {
-			whole = n
-		}
-	}
+	whole := p.whole()
 	add("fsopen+move_mount", "new root: only what the profile names", func(e *emitter) { e.newRoot(whole) })
 	for _, n := range p.layout.nodes {
 		n := n
@@ -113,12 +107,19 @@ func (p *Plan) listMounts(add func(call, what string, f func(e *emitter))) {
 			if n == whole {
 				continue
 			}
+			if n.rule == "built-in" && n.device && n.src == "" && p.makesDevices() {
+				add("mknodat", n.path+"  own device node", func(e *emitter) { e.makeDevice(n) })
+				continue
+			}
 			add("open_tree+move_mount", text, func(e *emitter) { e.bind(n) })
 		case nodeSelf:
 			add("open_tree+move_mount", "onto itself: "+text, func(e *emitter) { e.self(n) })
 		case nodeMask:
-			open := p.hasOpenBelow(n)
-			add("open_tree+move_mount", "cover "+n.path+"  ["+n.rule+"]", func(e *emitter) { e.mask(n, open) })
+			if p.hasOpenBelow(n) {
+				add("fsopen+move_mount", "cover "+n.path+", to be passed through  ["+n.rule+"]", func(e *emitter) { e.openMask(n) })
+				continue
+			}
+			add("open_tree+move_mount", "cover "+n.path+"  ["+n.rule+"]", func(e *emitter) { e.mask(n) })
 		case nodeTmp:
 			add("open_tree+move_mount", "private "+n.path, func(e *emitter) { e.privateDir(n) })
 		case nodeDev:
@@ -142,6 +143,14 @@ func (p *Plan) listMounts(add func(call, what string, f func(e *emitter))) {
 	}
 	add("mount_setattr", "the skeleton read-only", (*emitter).seal)
 	add("pivot_root", "enter the new root, detach the old", (*emitter).enterRoot)
+}
+
+// whole is the node of "/", where the profile grants it.
+func (p *Plan) whole() *node {
+	if len(p.layout.nodes) > 0 && p.layout.nodes[0].path == "/" {
+		return p.layout.nodes[0]
+	}
+	return nil
 }
 
 func (p *Plan) hasOpenBelow(m *node) bool {

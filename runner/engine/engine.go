@@ -16,7 +16,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 
 	"lockbox/profiles"
@@ -43,8 +42,10 @@ func (e *Engine) find() (*slot.Tree, error) {
 	return e.tree, e.err
 }
 
-// bpfDir is where the programs are pinned, once per boot.
-func (e *Engine) bpfDir() string { return filepath.Join(e.dir, "bpf") }
+// bpfDir is where the programs are pinned, once per boot. It belongs to the host,
+// as the cgroup that they are attached to does: two sets would deny each other's
+// runs.
+func (e *Engine) bpfDir() string { return "/run/lockbox/bpf" }
 
 // Sweep removes the cgroups of supervisors that are gone.
 func (e *Engine) Sweep() ([]string, error) {

@@ -24,7 +24,7 @@ func policy(want *runner.Egress, set *egress.Set) egress.Policy {
 		p.Rules = append(p.Rules, egress.Rule{Prefix: r.Prefix, Port: r.Port, Proto: proto})
 	}
 	if want.OwnNamespace {
-		p.BindAny, p.UnixAny = true, true
+		p.OwnNet, p.UnixAny = true, true
 		return p
 	}
 	// Path sockets are closed by the run's tree. Where the kernel lets the

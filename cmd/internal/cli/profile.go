@@ -106,7 +106,7 @@ func (a *app) profileRaw() int {
 		return a.fail(err)
 	}
 	if f.data == nil {
-		return a.fail(withHint(fmt.Errorf("%q is a preset; there is no document to print as written", f.name), "`lockbox profile show %s` prints what it means here", f.name))
+		f.data, _ = profiles.PresetText(f.name)
 	}
 	a.Out.Write(f.data)
 	return exitOK
