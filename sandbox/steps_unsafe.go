@@ -279,13 +279,15 @@ func (e *emitter) rulesWithoutMounts() {
 // landlockCanary tries what no rule grants, right after the domain holds.
 func (e *emitter) landlockCanary() {
 	if e.p.mounts || e.p.opts.TmpDir != "" {
-		// Landlock: no rule grants device nodes. A whiteout (char 0:0) needs no
-		// capability, so only Landlock can refuse it (mknod(2), since 5.8).
+		// Landlock: no rule grants device nodes. Its hook comes before the
+		// capability check (do_mknodat, fs/namei.c), so EACCES is Landlock's word
+		// and EPERM would be the missing capability's. A whiteout (0:0) will not do:
+		// newer kernels take it as a regular file (seen on 6.12.117).
 		p := "/tmp/.lockbox-canary"
 		if !e.p.mounts {
 			p = path.Join(e.p.opts.TmpDir, "tmp/.lockbox-canary")
 		}
-		e.call("mknodat", "canary "+p+": a node that no rule grants", unix.SYS_MKNODAT, []any{unix.AT_FDCWD, p, unix.S_IFCHR, 0}, script.WantErrno(syscall.EACCES))
+		e.call("mknodat", "canary "+p+": a node that no rule grants", unix.SYS_MKNODAT, []any{unix.AT_FDCWD, p, unix.S_IFCHR, int(unix.Mkdev(1, 3))}, script.WantErrno(syscall.EACCES))
 	}
 }
 
