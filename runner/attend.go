@@ -70,9 +70,19 @@ func listen(tty bool) *signals {
 		list = append(list, keyboard...)
 		list = append(list, syscall.SIGWINCH)
 	}
-	signal.Notify(s.taken, taken...)
-	signal.Notify(s.c, list...)
+	notify(s.taken, taken)
+	notify(s.c, list)
 	return s
+}
+
+// notify leaves out what the caller ignores (nohup, a shell's background job):
+// listening would end that, and the command would not inherit it.
+func notify(c chan os.Signal, list []os.Signal) {
+	for _, s := range list {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
 }
 
 func (s *signals) stop() {
