@@ -9,7 +9,7 @@
 //
 // A cgroup without an entry may not make an inet socket, connect, bind or send: EPERM. Addresses
 // that the caller lists are denied unless a rule of the run is at least as narrow. On loopback a run reaches the servers that it started
-// itself and no other.
+// itself and no other; no rule changes that.
 //
 // Needs Linux 6.1 and root; paths of Unix sockets need 6.7.
 //

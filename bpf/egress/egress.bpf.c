@@ -25,7 +25,7 @@ struct rule_key {
 	__be32 addr[4];
 } __packed;
 
-/* How long the matched prefix of the 128 address bits is. */
+/* How long the matched prefix of the 128 address bits counts: 0 for an address that a name was pinned to. */
 struct rule {
 	__u32 bits;
 };
@@ -149,8 +149,8 @@ __inline int tells(__u64 id, __u32 hook, const struct answer *a, const struct de
 	return VERDICT_REFUSE;
 }
 
-/* decide: the longer prefix wins, the run's rule wins a tie. A rule for any port is none for DNS: names are resolved before the
- * run, and an open port 53 is a way out through any resolver. */
+/* decide: the longer prefix wins, the run's rule wins a tie. Port 53 stays shut: names are resolved before the run, and a resolver is a
+ * way out to everywhere. */
 __inline void decide(struct answer *a, __u64 id, const struct dest *d, __u8 proto)
 {
 	struct rule_key k = { .prefixlen = 96 + 128, .run = id, .port = d->port, .proto = proto, .family = d->family };
@@ -164,11 +164,13 @@ __inline void decide(struct answer *a, __u64 id, const struct dest *d, __u8 prot
 	a->class = 0;
 	a->bits = 0;
 	a->reason = REASON_NO_RULE;
-	r = d->port ? bpf_map_lookup_elem(&rules, &k) : 0;
+	if (d->port == htons(PORT_DNS))
+		return;
+	r = bpf_map_lookup_elem(&rules, &k);
 	if (r)
 		best = r->bits;
 	k.port = 0;
-	any = d->port == htons(PORT_DNS) ? 0 : bpf_map_lookup_elem(&rules, &k);
+	any = bpf_map_lookup_elem(&rules, &k);
 	if (any && (int)any->bits > best)
 		best = any->bits;
 	no = bpf_map_lookup_elem(&denials, &dk);
@@ -232,16 +234,14 @@ __inline int on_send(struct bpf_sock_addr *ctx, const struct dest *d, int hook, 
 {
 	__u64 id = current_run();
 	struct answer a = { .reason = REASON_NO_ENTRY };
+	struct run *r = bpf_map_lookup_elem(&runs, &id);
 
-	if (bpf_map_lookup_elem(&runs, &id)) {
+	if (r) {
 		if (d->proto != IPPROTO_TCP && d->proto != IPPROTO_UDP) {
 			a.reason = REASON_SOCKET;
 		} else if (loopback(d) || unspecified(d)) {
 			/* UDP: egress knows the receiver, and its refusal reaches the sender as EPERM. */
-			if (d->proto == IPPROTO_UDP || own_listener(ctx, id, d))
-				return VERDICT_PROCEED;
-			decide(&a, id, d, d->proto);
-			if (a.reason == REASON_ALLOWED && loopback(d))
+			if (r->flags & RUN_OWN_NET || d->proto == IPPROTO_UDP || own_listener(ctx, id, d))
 				return VERDICT_PROCEED;
 			a.reason = REASON_LOOPBACK;
 		} else {
@@ -306,7 +306,7 @@ __inline int on_bind(struct bpf_sock_addr *ctx, const struct dest *d, int hook)
 	struct run *r = bpf_map_lookup_elem(&runs, &id);
 
 	if (r) {
-		if (!(r->flags & RUN_BIND_ANY) && d->port && !loopback(d) && !listens(r, d->port)) {
+		if (!(r->flags & RUN_OWN_NET) && d->port && !loopback(d) && !listens(r, d->port)) {
 			a.reason = REASON_LISTEN;
 		} else {
 			if (d->proto == IPPROTO_TCP && ctx->sk) {
@@ -452,15 +452,18 @@ int egress_packet(struct __sk_buff *skb)
 	if (p.to.proto == IPPROTO_TCP && !p.syn && listens(r, p.sport))
 		return VERDICT_PROCEED;
 	if (skb->ifindex == LOOPBACK_IFINDEX || loopback(&p.to)) {
+		if (r->flags & RUN_OWN_NET && loopback(&p.to))
+			return VERDICT_PROCEED;
 		peer = peer_of(skb, &p, id);
 		if (peer == PEER_OWN)
 			return VERDICT_PROCEED;
 		/* To a connection that is gone: nobody receives it, and the reset it draws is what the sender must see. */
 		if (peer == PEER_NONE && p.to.proto == IPPROTO_TCP && !p.syn)
 			return VERDICT_PROCEED;
-		decide(&a, id, &p.to, p.to.proto);
 		/* Another address of this host: a rule opens it only by naming it whole. */
-		if (a.reason != REASON_ALLOWED || (!loopback(&p.to) && a.bits < 128))
+		if (!loopback(&p.to))
+			decide(&a, id, &p.to, p.to.proto);
+		if (a.bits < 128)
 			a.reason = REASON_LOOPBACK;
 	} else {
 		decide(&a, id, &p.to, p.to.proto);

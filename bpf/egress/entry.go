@@ -26,8 +26,11 @@ const (
 // A Rule opens one destination. The zero Rule is refused.
 type Rule struct {
 	Prefix netip.Prefix
-	Port   uint16 // zero: any port but 53
+	Port   uint16 // zero: any port. 53 stays shut
 	Proto  uint8  // TCP or UDP
+	// Pinned: the address came from a name, so it opens nothing that a built-in denial closes, however long it is. Else whoever
+	// answers for the name could point it at the metadata service.
+	Pinned bool
 }
 
 // An Entry is what one run may do. The zero Entry may make TCP and UDP sockets and talk to itself over loopback.
@@ -35,7 +38,7 @@ type Entry struct {
 	Rules   []Rule
 	Listen  []uint16 // ports that it may bind on any address, and whose clients get replies
 	Unix    []string // absolute paths; one that ends in a slash means everything below
-	BindAny bool     // it has a network namespace of its own and may bind every port
+	OwnNet  bool     // it has a network namespace of its own: every port may be bound, and loopback is its own
 	UnixAny bool     // Unix sockets are another layer's business
 }
 
@@ -69,7 +72,7 @@ func (s *Set) Add(id uint64, e Entry) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := s.rules.Put(key, uint32(bits)); err != nil {
+		if err := s.rules.Put(key, uint32(strength(e.Rules, r, bits))); err != nil {
 			return fmt.Errorf("add a rule for %v: %w", r.Prefix, err)
 		}
 	}
@@ -88,6 +91,29 @@ func (s *Set) Add(id uint64, e Entry) (err error) {
 		return fmt.Errorf("make the entry of run %d: %w", id, err)
 	}
 	return nil
+}
+
+// strength is the length that a rule is compared by. A pinned address has none of its own, but must not hide a wider rule that was written
+// down, nor the same one.
+func strength(rules []Rule, r Rule, bits int) int {
+	if !r.Pinned {
+		return bits
+	}
+	best := 0
+	for _, o := range rules {
+		if o.Pinned || o.Port != r.Port || o.Proto != r.Proto {
+			continue
+		}
+		of, oa, ob, err := split(o.Prefix)
+		rf, ra, _, err2 := split(r.Prefix)
+		if err != nil || err2 != nil || of != rf || ob > bits {
+			continue
+		}
+		if netip.PrefixFrom(netip.AddrFrom16(oa), ob).Masked().Contains(netip.AddrFrom16(ra)) {
+			best = max(best, ob)
+		}
+	}
+	return best
 }
 
 // Remove takes the entry first, which ends every connection of the run, then all that belonged to it. Removing a run that has

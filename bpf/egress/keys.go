@@ -17,7 +17,7 @@ const (
 )
 
 const (
-	flagBindAny = 1 << iota
+	flagOwnNet = 1 << iota
 	flagUnixAny
 )
 
@@ -50,6 +50,9 @@ func ruleKey(id uint64, r Rule) (key [ruleKeySize]byte, bits int, err error) {
 	family, addr, bits, err := split(r.Prefix)
 	if err != nil {
 		return key, 0, err
+	}
+	if r.Pinned && bits != 128 {
+		return key, 0, fmt.Errorf("rule for %v: a name is pinned to addresses, not to a prefix", r.Prefix)
 	}
 	binary.LittleEndian.PutUint32(key[0:], uint32(96+bits))
 	binary.LittleEndian.PutUint64(key[4:], id)
@@ -97,8 +100,8 @@ func runValue(e Entry) (v [runSize]byte, err error) {
 		return v, fmt.Errorf("%d ports to listen on: at most %d", len(e.Listen), MaxListen)
 	}
 	var flags uint32
-	if e.BindAny {
-		flags |= flagBindAny
+	if e.OwnNet {
+		flags |= flagOwnNet
 	}
 	if e.UnixAny {
 		flags |= flagUnixAny

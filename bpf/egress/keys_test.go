@@ -34,7 +34,7 @@ func FuzzRuleKey(f *testing.F) {
 			return
 		}
 		p := netip.PrefixFrom(a, bits)
-		key, n, err := ruleKey(7, Rule{p, port, proto})
+		key, n, err := ruleKey(7, Rule{Prefix: p, Port: port, Proto: proto})
 		if valid := p.IsValid() && (proto == TCP || proto == UDP); valid != (err == nil) {
 			t.Fatalf("%v proto %d: %v", p, proto, err)
 		}

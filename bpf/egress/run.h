@@ -41,7 +41,7 @@ enum reason {
 	REASONS = 16,	 /* a power of two, for the verifier */
 };
 
-enum { RUN_BIND_ANY = 1, RUN_UNIX_ANY = 2 };
+enum { RUN_OWN_NET = 1, RUN_UNIX_ANY = 2 };
 
 struct run {
 	__u32 flags;

@@ -10,7 +10,7 @@ import (
 func BenchmarkEntry(b *testing.B) {
 	p := Policy{UnixAny: true}
 	for i := range 9 {
-		p.Rules = append(p.Rules, Rule{netip.PrefixFrom(netip.AddrFrom4([4]byte{9, 9, 9, byte(i)}), 32), 443, TCP})
+		p.Rules = append(p.Rules, Rule{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{9, 9, 9, byte(i)}), 32), Port: 443, Proto: TCP})
 	}
 	for b.Loop() {
 		if err := host.set.Add(1<<60, p); err != nil {

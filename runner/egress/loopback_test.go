@@ -61,7 +61,7 @@ func talk(c *child, addr string, listener int) {
 
 // TestLoopbackWildcard: a server on every address is reached over loopback by its own run only.
 func TestLoopbackWildcard(t *testing.T) {
-	a, b := startRun(t, Policy{BindAny: true}), startRun(t, Policy{})
+	a, b := startRun(t, Policy{OwnNet: true}), startRun(t, Policy{})
 	for _, c := range []struct{ listen, connect string }{{"0.0.0.0", "127.0.0.1"}, {"::", "127.0.0.1"}, {"::", "::1"}} {
 		l := a.want(request{Op: "listen", Addr: at(c.listen, 18080)}, 0).N
 		talk(a, c.connect, l)
@@ -88,18 +88,21 @@ func TestLoopbackUDP(t *testing.T) {
 	}
 }
 
-// TestLoopbackRule: a rule opens a port of the host by naming it; a wide one does not.
+// TestLoopbackRule: no rule opens a port of the host; a network namespace of its own makes loopback the run's.
 func TestLoopbackRule(t *testing.T) {
 	free := startChild(t, nil, "")
 	hosts := free.want(request{Op: "listen", Addr: at("127.0.0.1", 0)}, 0).N
-	to := request{Op: "tcp", Addr: at("127.0.0.1", hosts&0xffff)}
-	rule := func(p string) Policy {
-		return Policy{Rules: []Rule{{Prefix: netip.MustParsePrefix(p), Port: uint16(hosts), Proto: TCP}}}
+	udp := free.want(request{Op: "bind-udp", Addr: at("127.0.0.1", 0)}, 0).N
+	for _, p := range []string{"127.0.0.1/32", "127.0.0.0/8", "0.0.0.0/0"} {
+		c := startRun(t, Policy{Rules: []Rule{{Prefix: netip.MustParsePrefix(p), Proto: TCP}, {Prefix: netip.MustParsePrefix(p), Proto: UDP}}})
+		c.want(request{Op: "tcp", Addr: at("127.0.0.1", hosts&0xffff)}, unix.EPERM)
+		c.want(request{Op: "udp", Addr: at("127.0.0.1", udp&0xffff)}, unix.EPERM)
 	}
-	startRun(t, rule("127.0.0.1/32")).want(to, 0)
-	startRun(t, rule("127.0.0.2/32")).want(to, unix.EPERM)
-	startRun(t, rule("0.0.0.0/0")).want(to, unix.EPERM)
-	startRun(t, rule("::/0")).want(to, unix.EPERM)
+	c := startRun(t, Policy{OwnNet: true})
+	c.want(request{Op: "tcp", Addr: at("127.0.0.1", hosts&0xffff)}, 0)
+	c.want(request{Op: "tcp", Addr: at("127.0.0.1", 1)}, unix.ECONNREFUSED)
+	c.want(request{Op: "udp", Addr: at("127.0.0.1", udp&0xffff)}, 0)
+	c.want(request{Op: "tcp", Addr: netip.AddrPortFrom(shut4, host.net.tcpPort)}, unix.EPERM)
 }
 
 // TestLoopbackReusePort: a run that binds a host service's port beside it gets none of the host's clients, and its own

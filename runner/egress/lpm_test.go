@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// model is the decision written the slow way: the longest rule against the longest denial, the rule winning a tie. The addresses of
+// model is the decision written the slow way: the longest rule against the longest denial, the rule winning a tie; a pinned address
+// only where there is no denial; port 53 never. The addresses of
 // the host of the tests are denials too.
 func model(rules []Rule, to netip.AddrPort, proto uint8) bool {
 	addr := to.Addr().Unmap()
@@ -25,9 +26,13 @@ func model(rules []Rule, to netip.AddrPort, proto uint8) bool {
 		}
 		return best
 	}
-	var mine, denied []netip.Prefix
+	var mine, pinned, denied []netip.Prefix
 	for _, r := range rules {
-		if r.Proto == proto && (r.Port == to.Port() || (r.Port == 0 && to.Port() != 53)) {
+		switch {
+		case to.Port() == 53 || r.Proto != proto || (r.Port != to.Port() && r.Port != 0):
+		case r.Pinned:
+			pinned = append(pinned, r.Prefix)
+		default:
 			mine = append(mine, r.Prefix)
 		}
 	}
@@ -44,7 +49,8 @@ func model(rules []Rule, to netip.AddrPort, proto uint8) bool {
 		denied = append(denied, netip.PrefixFrom(a, a.BitLen()))
 	}
 	best := longest(mine)
-	return best >= 0 && best >= longest(denied)
+	no := longest(denied)
+	return (best >= 0 && best >= no) || (no < 0 && longest(pinned) >= 0)
 }
 
 // lpmRun is a run in a namespace without any route: what the hooks let pass fails with ENETUNREACH, and nothing is sent.
@@ -77,15 +83,19 @@ func asks(c *child, to netip.AddrPort, proto uint8) bool {
 // TestLongestPrefix: the longer prefix wins, the run's rule wins a tie; no form of an address goes round that. K-008
 func TestLongestPrefix(t *testing.T) {
 	c := lpmRun(t, []Rule{
-		{netip.MustParsePrefix("0.0.0.0/0"), 443, TCP},
-		{netip.MustParsePrefix("::/0"), 443, TCP},
-		{netip.MustParsePrefix("10.1.2.0/24"), 0, TCP},
-		{netip.MustParsePrefix("172.16.0.0/12"), 5432, TCP}, // a tie
-		{netip.MustParsePrefix("169.254.0.0/16"), 443, TCP},
-		{netip.MustParsePrefix("192.168.0.0/15"), 443, TCP}, // shorter than the denial
-		{netip.MustParsePrefix("1.1.1.1/32"), 53, UDP},
-		{netip.MustParsePrefix("8.0.0.0/8"), 0, UDP},
-		{netip.MustParsePrefix("fd12::/16"), 443, TCP},
+		{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Port: 443, Proto: TCP},
+		{Prefix: netip.MustParsePrefix("::/0"), Port: 443, Proto: TCP},
+		{Prefix: netip.MustParsePrefix("10.1.2.0/24"), Port: 0, Proto: TCP},
+		{Prefix: netip.MustParsePrefix("172.16.0.0/12"), Port: 5432, Proto: TCP}, // a tie
+		{Prefix: netip.MustParsePrefix("169.254.0.0/16"), Port: 443, Proto: TCP},
+		{Prefix: netip.MustParsePrefix("192.168.0.0/15"), Port: 443, Proto: TCP}, // shorter than the denial
+		{Prefix: netip.MustParsePrefix("1.1.1.1/32"), Port: 53, Proto: UDP},
+		{Prefix: netip.MustParsePrefix("8.0.0.0/8"), Port: 0, Proto: UDP},
+		{Prefix: netip.MustParsePrefix("fd12::/16"), Port: 443, Proto: TCP},
+		{Prefix: netip.MustParsePrefix("9.9.9.9/32"), Port: 443, Proto: UDP, Pinned: true},
+		{Prefix: netip.MustParsePrefix("169.254.169.254/32"), Port: 80, Proto: TCP, Pinned: true},
+		{Prefix: netip.MustParsePrefix("10.9.9.9/32"), Port: 80, Proto: TCP, Pinned: true},
+		{Prefix: netip.MustParsePrefix("10.1.2.99/32"), Port: 0, Proto: TCP, Pinned: true},
 	})
 	for _, l := range []struct {
 		to    string
@@ -102,7 +112,7 @@ func TestLongestPrefix(t *testing.T) {
 		{"10.1.1.255:443", TCP, false},
 		{"10.1.2.0:443", TCP, true},
 		{"10.1.2.255:1", TCP, true},
-		{"10.1.2.7:53", TCP, false}, // any port is not 53
+		{"10.1.2.7:53", TCP, false},
 		{"10.1.3.0:443", TCP, false},
 		{"[::ffff:10.1.2.3]:443", TCP, true},
 		{"172.16.0.0:5432", TCP, true},
@@ -129,13 +139,18 @@ func TestLongestPrefix(t *testing.T) {
 		{"255.255.255.255:443", TCP, false},
 		{"224.0.0.251:5353", UDP, false},
 		{"[ff02::fb]:5353", UDP, false},
-		{"1.1.1.1:53", UDP, true},
+		{"1.1.1.1:53", UDP, false}, // not even by its own rule
 		{"1.1.1.1:53", TCP, false},
 		{"1.1.1.2:53", UDP, false},
 		{"8.8.8.8:53", UDP, false},
 		{"8.8.8.8:443", UDP, true},
 		{"127.0.0.1:443", TCP, false},
 		{"[::1]:443", TCP, false},
+		{"9.9.9.9:443", UDP, true}, // pinned
+		{"9.9.9.10:443", UDP, false},
+		{"169.254.169.254:80", TCP, false}, // pinned, and denied
+		{"10.9.9.9:80", TCP, false},
+		{"10.1.2.99:8080", TCP, true}, // pinned within a written rule
 	} {
 		if got := asks(c, netip.MustParseAddrPort(l.to), l.proto); got != l.want {
 			t.Errorf("%s proto %d: let pass %v, want %v", l.to, l.proto, got, l.want)
@@ -145,7 +160,7 @@ func TestLongestPrefix(t *testing.T) {
 
 // TestUDPConnectForTCP: resolvers connect UDP sockets to sort addresses; that is silent where TCP is allowed, and sends nothing.
 func TestUDPConnectForTCP(t *testing.T) {
-	a := startRun(t, Policy{Rules: []Rule{{netip.PrefixFrom(open4, 32), host.net.udpPort, TCP}}})
+	a := startRun(t, Policy{Rules: []Rule{{Prefix: netip.PrefixFrom(open4, 32), Port: host.net.udpPort, Proto: TCP}}})
 	to := netip.AddrPortFrom(open4, host.net.udpPort)
 	a.want(request{Op: "udp-connect", Addr: to}, 0)
 	before := host.net.seen[1].Load()
@@ -208,9 +223,9 @@ func TestEgressModel(t *testing.T) {
 		var open []Rule
 		for len(to) < 100 {
 			a, proto := randomTo(rng, rules)
-			if proto == UDP && !near(a.Addr()) {
+			if proto == UDP && a.Port() != 53 && !near(a.Addr()) {
 				to = append(to, a)
-				open = append(open, Rule{netip.PrefixFrom(a.Addr().Unmap(), a.Addr().Unmap().BitLen()), a.Port(), UDP})
+				open = append(open, Rule{Prefix: netip.PrefixFrom(a.Addr().Unmap(), a.Addr().Unmap().BitLen()), Port: a.Port(), Proto: UDP})
 			}
 		}
 		setRules(t, c.run.id, open)
@@ -261,12 +276,15 @@ var ports = []uint16{0, 53, 80, 443, 5432}
 
 // randomRules are near the built-in denials, some a bit longer and some a bit shorter.
 func randomRules(rng *rand.Rand, n int) []Rule {
-	rules := []Rule{{netip.MustParsePrefix("0.0.0.0/0"), ports[rng.IntN(5)], TCP}, {netip.MustParsePrefix("::/0"), ports[rng.IntN(5)], UDP}}
+	rules := []Rule{{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Port: ports[rng.IntN(5)], Proto: TCP}, {Prefix: netip.MustParsePrefix("::/0"), Port: ports[rng.IntN(5)], Proto: UDP}}
 	for len(rules) < n {
 		p := randomPrefix(rng)
 		bits := min(max(p.Bits()+rng.IntN(9)-4, 0), p.Addr().BitLen())
+		if rng.IntN(3) == 0 {
+			bits = p.Addr().BitLen()
+		}
 		p = netip.PrefixFrom(inside(rng, p), bits).Masked()
-		rules = append(rules, Rule{p, ports[rng.IntN(5)], []uint8{TCP, UDP}[rng.IntN(2)]})
+		rules = append(rules, Rule{Prefix: p, Port: ports[rng.IntN(5)], Proto: []uint8{TCP, UDP}[rng.IntN(2)], Pinned: p.IsSingleIP() && rng.IntN(3) > 0})
 	}
 	return rules
 }
@@ -335,6 +353,8 @@ func TestRuleForms(t *testing.T) {
 		{Rule{Prefix: netip.MustParsePrefix("1.0.0.0/8")}, false},
 		{Rule{Prefix: netip.MustParsePrefix("1.0.0.0/8"), Proto: 132}, false},
 		{Rule{Prefix: netip.MustParsePrefix("1.2.3.4/8"), Proto: TCP}, true}, // masked
+		{Rule{Prefix: netip.MustParsePrefix("1.2.3.4/32"), Proto: TCP, Pinned: true}, true},
+		{Rule{Prefix: netip.MustParsePrefix("1.2.3.4/31"), Proto: TCP, Pinned: true}, false},
 		{Rule{Prefix: netip.PrefixFrom(netip.MustParseAddr("::ffff:1.2.3.4"), 104), Proto: TCP}, true},
 		{Rule{Prefix: netip.PrefixFrom(netip.MustParseAddr("fe80::1"), 200), Proto: TCP}, false},
 	} {

@@ -73,6 +73,7 @@ func runTests(m *testing.M) (code int) {
 	if code = m.Run(); code != 0 {
 		return code
 	}
+	host.net.drain()
 	fail(leaks(before))
 	return code
 }
@@ -81,7 +82,11 @@ func runTests(m *testing.M) (code int) {
 func leaks(fds int) error {
 	var errs []error
 	if now := openFDs(); now > fds {
-		errs = append(errs, fmt.Errorf("%d descriptors were open before the tests, now %d", fds, now))
+		list, _ := filepath.Glob("/proc/self/fd/*")
+		for i, f := range list {
+			list[i], _ = os.Readlink(f)
+		}
+		errs = append(errs, fmt.Errorf("%d descriptors were open before the tests, now %d: %q", fds, now, list))
 	}
 	if ids, err := children(host.parent); err != nil || len(ids) > 0 {
 		errs = append(errs, fmt.Errorf("cgroups left: %v %w", ids, err))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	bpf "lockbox/bpf/egress"
 )
@@ -81,7 +82,7 @@ func open(parent string, id uint64, dir string) (*bpf.Set, error) {
 				return err
 			}
 		}
-		return nil
+		return settle(parent, 1)
 	})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(fresh))
@@ -142,6 +143,18 @@ func unused(parent, dir string) error {
 	return nil
 }
 
+// settle waits until no hook has more than n programs: the kernel takes a program off in a work queue after its last pin is gone.
+func settle(parent string, n int) error {
+	for range 500 {
+		have, err := bpf.Attached(parent)
+		if err != nil || have <= n {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return fmt.Errorf("%q still has more than %d egress programs attached: another mount namespace may have pinned a set of its own", parent, n)
+}
+
 // alone: a second set on the parent would refuse what only the first has an entry for.
 func alone(parent string) error {
 	n, err := bpf.Attached(parent)
@@ -195,7 +208,13 @@ func RemovePinned(parent, dir string) error {
 	if busy {
 		return fmt.Errorf("runs are alive in %q: end them before the programs that hold them are removed", parent)
 	}
-	return removePinned(dir)
+	if err := removePinned(dir); err != nil {
+		return err
+	}
+	if err := settle(parent, 0); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func hostAddrs() ([]netip.Addr, error) {
