@@ -42,7 +42,8 @@ type tree struct {
 const byDefault = "default"
 
 func newTree(grants []Grant, carves []Carve) *tree {
-	t := &tree{at: make(map[string]int, len(grants)+len(carves))}
+	n := len(grants) + len(carves)
+	t := &tree{nodes: make([]node, 0, n), at: make(map[string]int, n)}
 	for _, g := range grants {
 		t.node(g.Path).addGrant(g)
 	}

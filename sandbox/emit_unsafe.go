@@ -50,6 +50,7 @@ func (e *emitter) openPath(p string, dir bool, at any, r script.Reg) {
 
 func (e *emitter) close(r script.Reg) {
 	e.call("close", "", unix.SYS_CLOSE, []any{r})
+	e.b.Free(r)
 }
 
 // clone makes a detached copy of the mount tree at a descriptor (Linux 5.2).

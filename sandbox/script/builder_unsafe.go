@@ -13,15 +13,32 @@ type Builder struct {
 	steps []Step
 	keep  []any
 	nregs Reg
+	free  []Reg
 }
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder {
-	return &Builder{ops: make([]op, 0, 640), steps: make([]Step, 0, 640), keep: make([]any, 0, 512)}
+	return &Builder{ops: make([]op, 0, 384), steps: make([]Step, 0, 384), keep: make([]any, 0, 384)}
 }
 
 // NewReg reserves a register.
-func (b *Builder) NewReg() Reg { b.nregs++; return b.nregs }
+func (b *Builder) NewReg() Reg {
+	if n := len(b.free); n > 0 {
+		r := b.free[n-1]
+		b.free = b.free[:n-1]
+		return r
+	}
+	if b.nregs == maxReg {
+		panic("BUG: script keeps too many registers")
+	}
+	b.nregs++
+	return b.nregs
+}
+
+// Free gives a register back once no later step reads it.
+func (b *Builder) Free(r Reg) { b.free = append(b.free, r) }
+
+const maxReg = ^Reg(0)
 
 // Option changes how a step's outcome is judged or where its result goes.
 type Option func(*op)
@@ -38,14 +55,14 @@ func WantErrno(errnos ...syscall.Errno) Option {
 	return func(o *op) {
 		o.exp = mustFail
 		for i, e := range errnos {
-			o.want[i] = uintptr(e)
+			o.want[i] = uint16(e)
 		}
 	}
 }
 
 // WantResult makes the step succeed only with exactly this result.
 func WantResult(v uintptr) Option {
-	return func(o *op) { o.exp = mustReturn; o.want[0] = v }
+	return func(o *op) { o.exp = mustReturn; o.res = v }
 }
 
 // Call appends a step. Arguments may be an int, a uint64 or uintptr, a string
@@ -219,9 +236,9 @@ func step(f *frame) {
 		case mustSucceed:
 			ok = e == 0
 		case mustFail:
-			ok = e != 0 && (uintptr(e) == o.want[0] || uintptr(e) == o.want[1] || uintptr(e) == o.want[2] || uintptr(e) == o.want[3])
+			ok = e != 0 && (uint16(e) == o.want[0] || uint16(e) == o.want[1] || uint16(e) == o.want[2] || uint16(e) == o.want[3])
 		case mustReturn:
-			ok = e == 0 && r == o.want[0]
+			ok = e == 0 && r == o.res
 		case mayFail:
 			ok = true
 		default:

@@ -4,7 +4,7 @@ import "syscall"
 
 // Reg names a value that a step leaves for later steps, usually a descriptor.
 // The zero Reg is "none".
-type Reg uint32
+type Reg uint16
 
 // expectation says which outcome of a step lets the script go on.
 type expectation uint8
@@ -28,9 +28,10 @@ type op struct {
 	args [6]uintptr
 	regs [6]Reg // non-zero: the argument is that register's value
 	out  Reg
+	want [maxWant]uint16 // errnos
 	exp  expectation
-	want [maxWant]uintptr
-	mem  *int32 // opStore's target
+	res  uintptr // mustReturn's value
+	mem  *int32  // opStore's target
 }
 
 // opStore is a pseudo system call: *mem = the value of regs[1].
