@@ -12,6 +12,7 @@ type EgressRule struct {
 	Prefix netip.Prefix // IPv4 or IPv6, masked
 	Port   uint16       // zero means any
 	UDP    bool
+	Pinned bool // an address that a name of the allow list had at the start
 }
 
 // Egress lists what direct mode lets through: the prefixes of the allow list and
@@ -24,13 +25,13 @@ func (s *Sealed) Egress() []EgressRule {
 	var out []EgressRule
 	for _, e := range s.profile.Net.Allow {
 		if e.Prefix.IsValid() {
-			out = append(out, EgressRule{e.Prefix, e.Port, e.UDP})
+			out = append(out, EgressRule{Prefix: e.Prefix, Port: e.Port, UDP: e.UDP})
 			continue
 		}
 		for _, a := range s.hosts[e.Host] {
 			a = a.WithZone("").Unmap()
 			if _, bad := Denied(a); !bad && a.IsValid() {
-				out = append(out, EgressRule{netip.PrefixFrom(a, a.BitLen()), e.Port, e.UDP})
+				out = append(out, EgressRule{Prefix: netip.PrefixFrom(a, a.BitLen()), Port: e.Port, UDP: e.UDP, Pinned: true})
 			}
 		}
 	}

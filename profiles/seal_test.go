@@ -287,7 +287,7 @@ func TestDecideNet(t *testing.T) {
 			t.Errorf("a host's name opens %v", e)
 		}
 	}
-	if !slices.Contains(egress, profiles.EgressRule{Prefix: netip.MustParsePrefix("2a00::7/128"), Port: 443}) || gate.Egress() != nil {
+	if !slices.Contains(egress, profiles.EgressRule{Prefix: netip.MustParsePrefix("2a00::7/128"), Port: 443, Pinned: true}) || gate.Egress() != nil {
 		t.Errorf("egress %v", egress)
 	}
 }

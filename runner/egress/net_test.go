@@ -3,6 +3,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"lockbox/test/needs"
 	"net"
 	"net/netip"
 	"os"
@@ -299,5 +300,14 @@ func (n *testNet) drain() {
 		default:
 			return
 		}
+	}
+}
+
+// needVeth fails a test that is only worth something with a far end. Such tests are named TestHost…: the guests leave them out by
+// that name.
+func needVeth(t *testing.T) {
+	t.Helper()
+	if !host.net.remote {
+		needs.Missing(t, "veth network interfaces", "run it on a host whose kernel has veth: make test")
 	}
 }

@@ -21,7 +21,7 @@ func policy(want *runner.Egress, set *egress.Set) egress.Policy {
 		if r.UDP {
 			proto = unix.IPPROTO_UDP
 		}
-		p.Rules = append(p.Rules, egress.Rule{Prefix: r.Prefix, Port: r.Port, Proto: proto})
+		p.Rules = append(p.Rules, egress.Rule{Prefix: r.Prefix, Port: r.Port, Proto: proto, Pinned: r.Pinned})
 	}
 	if want.OwnNamespace {
 		p.OwnNet, p.UnixAny = true, true
