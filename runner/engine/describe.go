@@ -46,6 +46,8 @@ func hint(ev egress.Event) string {
 		return "--unix " + ev.Path
 	case ev.Reason == bpf.ReasonListen:
 		return fmt.Sprintf("--listen %d", ev.Dst.Port())
+	case ev.Dst.Port() == 53:
+		return "" // no rule opens it
 	case ev.Reason == bpf.ReasonNoRule || ev.Reason == bpf.ReasonBuiltin:
 		s := "--allow " + ev.Dst.String()
 		if ev.Proto == unix.IPPROTO_UDP {

@@ -16,7 +16,12 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"lockbox/profiles"
 	"lockbox/runner"
@@ -53,8 +58,31 @@ func (e *Engine) Sweep() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Sweep()
+	parent, err := t.Parent()
+	if err != nil {
+		return nil, err
+	}
+	swept, err := t.Sweep()
+	return append(swept, sweepProbes(parent)...), err
 }
+
+// sweepProbes removes the scratch cgroups of those who were killed while they
+// proved the egress programs. A live one holds a process, so it stays.
+func sweepProbes(parent string) []string {
+	var swept []string
+	dirs, _ := filepath.Glob(filepath.Join(parent, probePrefix+"*"))
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(d), probePrefix))
+		if err == nil && unix.Kill(pid, 0) == unix.ESRCH && unix.Rmdir(d) == nil {
+			swept = append(swept, filepath.Base(d))
+		}
+	}
+	return swept
+}
+
+// probePrefix and the prober's process id name the scratch cgroup of package
+// egress.
+const probePrefix = "egress-probe-"
 
 // Hold makes the cgroup of one run, and its egress entry where asked.
 func (e *Engine) Hold(id string, l profiles.Limits, want *runner.Egress) (runner.Hold, error) {
