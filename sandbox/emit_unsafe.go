@@ -33,6 +33,9 @@ type emitter struct {
 }
 
 func (e *emitter) call(call, what string, nr uintptr, args []any, opts ...script.Option) {
+	if e.p.without != nil && e.p.without(call, what) {
+		return
+	}
 	e.b.Call(script.Step{Call: call, What: what}, nr, args, opts...)
 }
 

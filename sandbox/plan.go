@@ -68,6 +68,9 @@ type Plan struct {
 	layout *layout
 	limits profiles.Limits
 	abi    int
+	// without leaves system calls out, for tests of what then notices; nil in
+	// every real start.
+	without func(call, what string) bool
 }
 
 // planStep is one line of the plan and how it is laid out in memory.
