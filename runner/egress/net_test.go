@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
