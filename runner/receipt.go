@@ -106,7 +106,11 @@ func (r *Receipt) Lines() []string {
 	case "output":
 		out = append(out, fmt.Sprintf("killed: the output limit of %s was reached", profiles.FormatSize(r.limits.Output)))
 	case "killed":
-		out = append(out, "killed: "+strings.Join(r.Notes, "; "))
+		why := "the run was ended"
+		if len(r.Notes) > 0 { // the first says why; the others are not about the end
+			why = r.Notes[0]
+		}
+		out = append(out, "killed: "+why)
 	}
 	return out
 }
