@@ -19,7 +19,7 @@ done
 # Pinned. The first use fetches it; without a network that is said, and is not a pass.
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 if [ "${1:-}" != -offline ]; then
-	go run "$staticcheck" ./... || { echo "lint: staticcheck (its first run needs the network; hack/lint.sh -offline leaves it out)" >&2; bad=1; }
+	go run "$staticcheck" ./... || { echo "lint: staticcheck failed (only its first run needs the network; hack/lint.sh -offline leaves it out)" >&2; bad=1; }
 fi
 
 while IFS= read -r f; do

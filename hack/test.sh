@@ -11,7 +11,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 kernels=(6.1 6.12)
-vm_packages=(./sandbox ./sandbox/script ./sandbox/seccomp ./runner ./runner/slot ./runner/egress ./bpf/egress)
+vm_packages=()
+for p in ./sandbox ./sandbox/script ./sandbox/seccomp ./sandbox/netns ./runner ./runner/slot ./runner/egress ./runner/engine ./bpf/egress; do
+	compgen -G "$p/*_test.go" >/dev/null && vm_packages+=("$p")
+done
 out=.cache/test
 host=1 vm=1 update=() vm_update=()
 case ${1:-} in

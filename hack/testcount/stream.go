@@ -52,8 +52,13 @@ func (t *tally) end(e event, output []string, out io.Writer) {
 		return
 	}
 	fmt.Fprintf(out, "%s %s %s\n", strings.ToUpper(string(v)), e.Package, e.Test)
-	for _, line := range output {
-		if !strings.HasPrefix(line, "=== ") {
+	const head, tail = 20, 80 // a failing script prints its whole session; its end says why
+	for n, line := range output {
+		switch {
+		case n == head && len(output) > head+tail:
+			fmt.Fprintf(out, "    … %d lines (go test -v -run '^%s$' %s)\n", len(output)-head-tail, e.Test, e.Package)
+		case n >= head && n < len(output)-tail, strings.HasPrefix(line, "=== "):
+		default:
 			fmt.Fprint(out, "    ", line)
 		}
 	}
