@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,9 @@ func Compile(s *profiles.Sealed, h *Host, o Options) (*Plan, error) {
 	p.Watches = lay.watches
 	p.Notes = append(p.Notes, lay.notes...)
 	if err := p.chooseNetwork(prof); err != nil {
+		return nil, err
+	}
+	if err := p.chooseAbstract(); err != nil {
 		return nil, err
 	}
 	if err := p.chooseLimits(); err != nil {
@@ -120,6 +124,22 @@ func (p *Plan) chooseNetwork(prof *profiles.Profile) error {
 		return &UnsupportedError{Feature: "net gate", Need: "lockbox-gate", Have: "a build without it", Hint: "use `--net none`, or `--net direct` with `--allow HOST:PORT` as root, until the gate comes"}
 	default:
 		return fmt.Errorf("BUG: network mode %d", prof.Net.Mode)
+	}
+	return nil
+}
+
+// chooseAbstract: abstract sockets have no path, so the run's tree cannot close
+// them. Landlock's scope does, else a network namespace, else connect_unix.
+func (p *Plan) chooseAbstract() error {
+	if p.abi >= 6 || p.netNS || p.NeedsEgress && p.host.atLeast(6, 7) {
+		return nil
+	}
+	if !p.opts.Weaker["unix"] {
+		return &UnsupportedError{Feature: "unix", Need: "Landlock scopes (Linux 6.12), a network namespace, or connect_unix programs (6.7)",
+			Have: "kernel " + p.host.Kernel + " and the host's network namespace", Hint: "use --net none, or accept that abstract sockets can be reached with --weaker unix"}
+	}
+	if !slices.Contains(p.Weaker, "unix") {
+		p.Weaker = append(p.Weaker, "unix")
 	}
 	return nil
 }
@@ -216,6 +236,10 @@ func (p *Plan) chooseFiles() {
 		u.By += "; abstract: landlock scope"
 	case p.netNS:
 		u.By += "; abstract: network namespace"
+	case p.NeedsEgress && p.host.atLeast(6, 7):
+		u.By += "; abstract: connect_unix"
+	default:
+		u.Note = join(u.Note, "abstract sockets can be reached (--weaker unix)")
 	}
 	p.layer("syscalls").By = "seccomp"
 	e := p.layer("env")
