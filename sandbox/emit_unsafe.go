@@ -43,7 +43,17 @@ func (e *emitter) call(call, what string, nr uintptr, args []any, opts ...script
 // symlink: what a run could replace never redirects a rule (CVE class:
 // symlink exchange). openat2 is Linux 5.6.
 func (e *emitter) openPath(p string, dir bool, at any, r script.Reg) {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	e.openHow(p, dir, at, r, 0)
+}
+
+// openName opens the name itself, also where it is a symlink: what closes a
+// path covers the link, not its target.
+func (e *emitter) openName(p string, dir bool, at any, r script.Reg) {
+	e.openHow(p, dir, at, r, unix.O_NOFOLLOW)
+}
+
+func (e *emitter) openHow(p string, dir bool, at any, r script.Reg, flags uint64) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if dir {
 		how.Flags |= unix.O_DIRECTORY
 	}
@@ -317,7 +327,7 @@ func (e *emitter) openMask(n *node) {
 // cover attaches a tree over a path of the run's tree.
 func (e *emitter) cover(n *node, tree script.Reg) {
 	at := e.b.NewReg()
-	e.openPath(rel(n.path), n.dir, e.root, at)
+	e.openName(rel(n.path), n.dir, e.root, at)
 	e.moveOntoFD("cover "+n.path, tree, at)
 	e.close(at)
 }
