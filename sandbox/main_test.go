@@ -97,11 +97,32 @@ func prepare() (func(), error) {
 	if err == nil {
 		err = os.WriteFile(prober, image, 0o755)
 	}
+	if err == nil && os.Geteuid() == 0 {
+		err = setuidCopies(filepath.Join(top, "bin"), image)
+	}
 	if err != nil {
 		clean()
 		return nil, err
 	}
 	return clean, nil
+}
+
+// setuidCopies are programs that gain an identity when an unconfined process
+// executes them; see TestSetuidProgram.
+func setuidCopies(dir string, image []byte) error {
+	for name, uid := range map[string]int{"setuid-root": 0, "setuid-nobody": nobody} {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, image, 0o755); err != nil {
+			return err
+		}
+		if err := os.Chown(p, uid, uid); err != nil {
+			return err
+		}
+		if err := os.Chmod(p, 0o755|os.ModeSetuid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // everyTier runs f as root and as an ordinary user where the tests run as root,

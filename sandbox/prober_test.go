@@ -117,6 +117,12 @@ func play(role string) {
 		p.Release()
 		time.Sleep(300 * time.Millisecond)
 		os.Exit(0)
+	case "euid":
+		fmt.Print(os.Geteuid())
+		os.Exit(0)
+	case "daemon-short": // ends at once and leaves a child that ends soon
+		syscall.ForkExec(os.Args[0], []string{os.Args[0], "0"}, &syscall.ProcAttr{Env: []string{roleVar + "=exit"}})
+		os.Exit(0)
 	case "exit":
 		n, _ := strconv.Atoi(os.Args[1])
 		os.Exit(n)
@@ -125,7 +131,7 @@ func play(role string) {
 		unix.Kill(os.Getpid(), syscall.Signal(n))
 		time.Sleep(10 * time.Second)
 		os.Exit(100)
-	case "supervise", "in-place":
+	case "supervise", "in-place", "supervise-sh":
 		os.Exit(playSupervisor(role))
 	}
 	fmt.Fprintln(os.Stderr, "prober: no role", role)
@@ -520,6 +526,31 @@ var probes = map[string]func(a []string, an *answer) error{
 			}
 		}
 		an.Out = strconv.Itoa(n)
+		return err
+	},
+	"connect-wait": func(a []string, an *answer) error { // TCP, until it is answered
+		port, _ := strconv.Atoi(a[1])
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: netip.MustParseAddr(a[0]).As4()})
+	},
+	"euid": func(a []string, an *answer) error { // of a program that prints it
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		p, err := os.StartProcess(a[0], []string{a[0]}, &os.ProcAttr{Env: []string{roleVar + "=euid"}, Files: []*os.File{nil, w, nil}})
+		w.Close()
+		if err != nil {
+			return err
+		}
+		b, _ := io.ReadAll(r)
+		an.Out = string(b)
+		_, err = p.Wait()
 		return err
 	},
 	"sh": func(a []string, an *answer) error { return run(an, "/bin/sh", "-c", a[0]) },

@@ -36,8 +36,12 @@ func playSupervisor(role string) int {
 	if err != nil {
 		return fail(err)
 	}
-	p, err := Compile(s.Sealed, h, Options{Argv: append([]string{self}, os.Args[1:]...), Path: self, Dir: "/",
-		Env: []string{roleVar + "=" + os.Getenv(nextVar)}, Attended: role == "supervise", Links: s.Links})
+	program := self
+	if role == "supervise-sh" {
+		program = "/bin/sh"
+	}
+	p, err := Compile(s.Sealed, h, Options{Argv: append([]string{program}, os.Args[1:]...), Path: program, Dir: "/",
+		Env: []string{roleVar + "=" + os.Getenv(nextVar)}, Attended: role != "in-place", Links: s.Links})
 	if err != nil {
 		return fail(err)
 	}
