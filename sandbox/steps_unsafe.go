@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -345,13 +344,4 @@ func (e *emitter) unixCanaries() {
 	if a := e.so.canaryAbstract; a != "" && (e.p.netNS || e.p.abi >= 6) {
 		try("an abstract socket outside", "\x00"+a, syscall.EPERM, syscall.ECONNREFUSED)
 	}
-}
-
-// mountTexts is what the plan's steps attach, for tests and doctor.
-func (p *Plan) mountTexts() string {
-	var b strings.Builder
-	for _, n := range p.layout.nodes {
-		fmt.Fprintf(&b, "%s %s\n", n.path, attrNames(n.attrs()))
-	}
-	return b.String()
 }
