@@ -9,7 +9,7 @@ import (
 // mmsghdr is struct mmsghdr.
 type mmsghdr struct {
 	hdr unix.Msghdr
-	len uint32
+	_   uint32 // bytes sent; the kernel writes it
 	_   uint32
 }
 
