@@ -438,7 +438,10 @@ var probes = map[string]func(a []string, an *answer) error{
 	"prlimit": func(a []string, an *answer) error {
 		pid, _ := strconv.Atoi(a[0])
 		var old unix.Rlimit
-		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old)
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+			return err
+		}
+		return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil) // to read is no harm, to set is
 	},
 	"getpriority": func(a []string, an *answer) error {
 		pid, _ := strconv.Atoi(a[0])
@@ -508,7 +511,7 @@ var probes = map[string]func(a []string, an *answer) error{
 	},
 	"orphans": func(a []string, an *answer) error { // children of children that end: someone must reap them
 		for range 5 {
-			pid, err := syscall.ForkExec(prober, []string{prober}, &syscall.ProcAttr{Env: []string{roleVar + "=daemon-short"}, Files: []uintptr{0, 1, 2}})
+			pid, err := syscall.ForkExec(a[0], []string{a[0]}, &syscall.ProcAttr{Env: []string{roleVar + "=daemon-short"}, Files: []uintptr{0, 1, 2}})
 			if err != nil {
 				return err
 			}
