@@ -38,7 +38,9 @@ const (
 	Far  = "11.0.113.5"
 	Name = "pinned.example"
 
+	// inner says how far we are: empty, the list of mounts to make, or tests.
 	inner = "LOCKBOX_TEST_APART"
+	tests = "tests"
 )
 
 // Main runs the tests apart and returns the exit status.
@@ -46,17 +48,17 @@ func Main(m *testing.M, after ...func() error) int {
 	if os.Geteuid() != 0 {
 		return check(m.Run(), after)
 	}
-	if mounts := os.Getenv(inner); mounts != "" {
+	var code int
+	var err error
+	switch mounts := os.Getenv(inner); mounts {
+	case "":
+		code, err = outer()
+	case tests:
 		os.Unsetenv(inner)
-		err := enter(strings.Fields(mounts))
-		defer os.Remove(hosts)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "FAIL: a part of the host for the tests:", err)
-			return 1
-		}
 		return check(m.Run(), append(after, noRuns))
+	default:
+		code, err = first(strings.Fields(mounts))
 	}
-	code, err := outer()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
 		return max(code, 1)
@@ -117,6 +119,37 @@ func outer() (int, error) {
 // hosts is the file behind /etc/hosts. A mount whose file was removed cannot be
 // moved, so it stays as long as the tests.
 var hosts string
+
+// first is the first process of the pid namespace: it makes the namespaces the
+// tests' own, starts the tests and waits for everything.
+func first(mounts []string) (int, error) {
+	// Taken away first: of two values of one name a Go program reads the first.
+	os.Unsetenv(inner)
+	err := enter(mounts)
+	defer os.Remove(hosts)
+	if err != nil {
+		return 1, fmt.Errorf("a part of the host for the tests: %w", err)
+	}
+	p, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
+		Env: append(os.Environ(), inner+"="+tests), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+	})
+	if err != nil {
+		return 1, err
+	}
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return 1, fmt.Errorf("wait4: %w", err)
+		case pid == p.Pid && ws.Signaled():
+			return 1, fmt.Errorf("the tests: %s", ws.Signal())
+		case pid == p.Pid:
+			return ws.ExitStatus(), nil
+		}
+	}
+}
 
 // enter makes the namespaces the tests' own.
 func enter(mounts []string) error {
