@@ -125,6 +125,10 @@ func setuidCopies(dir string, image []byte) error {
 	return nil
 }
 
+// guest reports whether this is a VM without hardware support, where a start
+// takes twenty times as long: tests do less of the same there.
+func guest() bool { return os.Getenv("LOCKBOX_VM") != "" }
+
 // everyTier runs f as root and as an ordinary user where the tests run as root,
 // else as the user that they run as. The ordinary user is a process of its own.
 func everyTier(t *testing.T, f func(t *testing.T)) {
