@@ -114,9 +114,9 @@ func (p *Plan) chooseNetwork(prof *profiles.Profile) error {
 			l.Note = "socket() answers EPERM and is not counted"
 		}
 	case profiles.NetDirect:
-		if !p.host.Admin {
+		if !p.host.Admin && !p.host.Broker {
 			return &UnsupportedError{Feature: "net direct", Need: "the egress programs, which only root may load", Have: "an ordinary user",
-				Hint: "run it as root, or use `--net none`; the runner will offer it to ordinary users"}
+				Hint: "start the service (sudo lockbox-runner serve), run it as root, or use `--net none`"}
 		}
 		p.NeedsSlot, p.NeedsEgress = true, true
 		l.By = "cgroup programs"
@@ -153,7 +153,7 @@ func (p *Plan) chooseLimits() error {
 	}
 	var by []string
 	if lim.Memory != 0 || lim.Pids != 0 || lim.CPU != 0 {
-		if p.host.Admin || p.host.Delegated {
+		if p.host.Admin || p.host.Delegated || p.host.Broker {
 			p.NeedsSlot = true
 			by = append(by, "cgroup")
 		} else {

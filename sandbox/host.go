@@ -25,7 +25,9 @@ type Host struct {
 	Leader bool
 	// Delegated: a cgroup v2 subtree that the caller may write to was found.
 	Delegated bool
-	FS        FS
+	// Broker: the runner's service holds the cgroup and its egress entry.
+	Broker bool
+	FS     FS
 }
 
 // atLeast reports whether the kernel is at least major.minor.

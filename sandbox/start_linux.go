@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +27,11 @@ type StartOptions struct {
 	CgroupFD              int   // v2 directory to start in; -1 for none. Caller closes.
 	TaskFDs               []int // v1 tasks files to join. Caller closes.
 	Deadline              time.Duration
+	// Gate, when not nil, is called with the child's pidfd before the child takes
+	// its first step; the child goes on once it returns nil. So a child can be
+	// moved into a cgroup that this process may not write to. It runs on another
+	// goroutine, and must return: the start deadline does not end it.
+	Gate func(pidfd int) error
 	// CanaryPath is a bound Unix socket outside the run's tree that the child
 	// must not reach; "" leaves path sockets unverified.
 	CanaryPath string
@@ -38,10 +44,12 @@ type StartOptions struct {
 
 	stdin, stdout, stderr int
 	lifeR, lifeW          int
+	gateR, gateW          int
 	statusW, initFD       int
 	victim                int
 	canaryPath            string
 	canaryAbstract        string
+	netPort               int // UDP port that this process holds in its own network namespace
 	noFileCur, noFileMax  uint64
 }
 
@@ -81,6 +89,10 @@ func (p *Plan) Start(so StartOptions) (*Process, error) {
 	files.add(lifeR)
 	files.add(lifeW)
 	so.lifeR, so.lifeW = lifeR, lifeW
+	hold, gateErr, err := so.gate(&files)
+	if err != nil {
+		return nil, err
+	}
 	statusR := -1
 	so.statusW, so.initFD = -1, -1
 	if p.pidNS {
@@ -105,10 +117,11 @@ func (p *Plan) Start(so StartOptions) (*Process, error) {
 	}
 	defer done()
 	sc := e.b.Script()
-	child, err := sc.Fork(script.ForkOptions{Namespaces: p.namespaces, CgroupFD: so.CgroupFD, Deadline: so.Deadline, StopAt: so.StopAt - 1})
+	child, err := sc.Fork(script.ForkOptions{Namespaces: p.namespaces, CgroupFD: so.CgroupFD, Deadline: so.Deadline, StopAt: so.StopAt - 1, Hold: hold})
 	runtime.KeepAlive(so)
+	gerr := gateErr()
 	if err != nil {
-		return nil, p.explain(err)
+		return nil, p.explain(cmp.Or(gerr, err))
 	}
 	proc := &Process{Pid: child.Pid, PidFD: child.PidFD, status: -1, life: -1}
 	if n := e.ackError(); n != 0 {
@@ -124,6 +137,31 @@ func (p *Plan) Start(so StartOptions) (*Process, error) {
 	}
 	p.proved(&so)
 	return proc, nil
+}
+
+// gate makes the pipe on which the child waits for Gate. A Gate that fails, or a
+// supervisor that ends, closes it: the child then reads nothing and gives up.
+func (so *StartOptions) gate(files *closers) (hold func(int), failed func() error, err error) {
+	so.gateR, so.gateW = -1, -1
+	if so.Gate == nil {
+		return nil, func() error { return nil }, nil
+	}
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("pipe2: %w", err)
+	}
+	so.gateR, so.gateW = p[0], p[1]
+	files.add(p[0])
+	var gerr error
+	var once sync.Once
+	shut := func() { once.Do(func() { unix.Close(p[1]) }) }
+	hold = func(pidfd int) {
+		if gerr = so.Gate(pidfd); gerr == nil {
+			_, gerr = unix.Write(p[1], []byte{1})
+		}
+		shut()
+	}
+	return hold, func() error { shut(); return gerr }, nil
 }
 
 // Exec turns the calling process into the command. It returns only on failure,
@@ -153,25 +191,25 @@ func (p *Plan) Exec(so StartOptions) error {
 // emit lays the steps out. done releases what only the start needed.
 func (p *Plan) emit(so *StartOptions) (*emitter, func(), error) {
 	so.noFileCur, so.noFileMax = nofile.Caller()
-	abstract, err := so.controls()
+	release, err := so.controls(p.netNS)
 	if err != nil {
 		return nil, nil, err
 	}
 	ruleset, err := ll.LandlockCreateRuleset(&ll.RulesetAttr{HandledAccessFS: handledFS(p.abi), Scoped: scopes(p.abi)}, 0)
 	if err != nil {
-		abstract()
+		release()
 		return nil, nil, fmt.Errorf("landlock_create_ruleset for ABI %d: %w", p.abi, err)
 	}
 	e := &emitter{b: script.NewBuilder(), p: p, so: *so, ruleset: ruleset, made: map[string]bool{}, masks: map[string]bool{}}
 	for _, s := range p.steps {
 		s.emit(e)
 	}
-	return e, func() { unix.Close(ruleset); abstract() }, nil
+	return e, func() { unix.Close(ruleset); release() }, nil
 }
 
 // controls runs the canaries' positive controls: what the child must not do can
 // be done here. A canary without its control is left out, and so unverified.
-func (so *StartOptions) controls() (func(), error) {
+func (so *StartOptions) controls(netNS bool) (func(), error) {
 	if so.CanaryPath != "" && reachable(so.CanaryPath) {
 		so.canaryPath = so.CanaryPath
 	}
@@ -199,7 +237,35 @@ func (so *StartOptions) controls() (func(), error) {
 	if u, ok := sa.(*unix.SockaddrUnix); ok && strings.HasPrefix(u.Name, "@") {
 		so.canaryAbstract = u.Name[1:]
 	}
-	return func() { unix.Close(fd) }, nil
+	port := -1
+	if netNS {
+		if port, so.netPort, err = heldPort(); err != nil {
+			unix.Close(fd)
+			return nil, err
+		}
+	}
+	return func() { unix.Close(fd); unix.Close(port) }, nil
+}
+
+// heldPort binds a UDP port here: the child can bind the same one only in another
+// network namespace (EADDRINUSE otherwise). Whether a host has a route says
+// nothing about the namespace.
+func heldPort() (fd, port int, err error) {
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, 0, fmt.Errorf("socket AF_INET: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{}); err != nil {
+		unix.Close(fd)
+		return -1, 0, fmt.Errorf("bind a UDP port: %w", err)
+	}
+	sa, err := unix.Getsockname(fd)
+	in, ok := sa.(*unix.SockaddrInet4)
+	if err != nil || !ok {
+		unix.Close(fd)
+		return -1, 0, fmt.Errorf("getsockname: %w", err)
+	}
+	return fd, in.Port, nil
 }
 
 // reachable reports whether a path names a bound socket that this process may

@@ -169,6 +169,10 @@ func (e *emitter) tieToSupervisor() {
 	e.call("close", "the child's copy of the life line", unix.SYS_CLOSE, []any{e.so.lifeW})
 	buf := make([]byte, 1)
 	e.call("read", "the supervisor lives", unix.SYS_READ, []any{e.so.lifeR, buf, 1}, script.WantErrno(syscall.EAGAIN))
+	if e.so.gateR >= 0 {
+		e.call("close", "the child's copy of the gate", unix.SYS_CLOSE, []any{e.so.gateW})
+		e.call("read", "wait until the cgroup is joined", unix.SYS_READ, []any{e.so.gateR, buf, 1}, script.WantResult(1))
+	}
 }
 
 func (e *emitter) idMaps() {
@@ -303,6 +307,7 @@ func (e *emitter) canaries() {
 	e.call("socket", "canary: AF_VSOCK", unix.SYS_SOCKET, []any{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, script.WantErrno(syscall.EPERM))
 	switch {
 	case e.p.netNS:
+		e.bindControl(e.so.netPort)
 		e.connectCanary("no way out of the empty namespace", [4]byte{192, 0, 2, 1}, syscall.ENETUNREACH)
 	case e.p.NeedsEgress:
 		e.connectCanary("0.1.2.3 is in no rule", [4]byte{0, 1, 2, 3}, syscall.EPERM)
@@ -324,6 +329,16 @@ func (e *emitter) connectCanary(what string, ip [4]byte, want syscall.Errno) {
 	sa := &unix.RawSockaddrInet4{Family: unix.AF_INET, Port: 9 << 8, Addr: ip}
 	e.call("socket", "UDP", unix.SYS_SOCKET, []any{unix.AF_INET, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, 0}, script.Out(r))
 	e.call("connect", "canary: "+what, unix.SYS_CONNECT, []any{r, unsafe.Pointer(sa), int(unsafe.Sizeof(*sa))}, script.WantErrno(want))
+	e.close(r)
+}
+
+// bindControl binds the port that the parent holds: it works in another network
+// namespace only.
+func (e *emitter) bindControl(port int) {
+	r := e.b.NewReg()
+	sa := &unix.RawSockaddrInet4{Family: unix.AF_INET, Port: uint16(port)<<8 | uint16(port)>>8}
+	e.call("socket", "UDP", unix.SYS_SOCKET, []any{unix.AF_INET, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, 0}, script.Out(r))
+	e.call("bind", "the port that the caller holds in its own network namespace", unix.SYS_BIND, []any{r, unsafe.Pointer(sa), int(unsafe.Sizeof(*sa))})
 	e.close(r)
 }
 

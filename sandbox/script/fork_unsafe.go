@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -134,8 +135,8 @@ func cloneError(e syscall.Errno, o ForkOptions) error {
 	return &CloneError{Errno: e, Namespaces: o.Namespaces, Cgroup: o.CgroupFD >= 0}
 }
 
-// watch arms the start deadline. The returned function disarms it and reports
-// whether it struck. Only a timer (no goroutine) exists in the common case.
+// watch arms the start deadline, and calls Hold. The returned function disarms
+// it, waits for Hold to return, and reports whether the deadline struck.
 func watch(f *frame, o ForkOptions) func() bool {
 	var struck bool
 	done := make(chan struct{})
@@ -146,18 +147,28 @@ func watch(f *frame, o ForkOptions) func() bool {
 			unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0)
 		}
 	})
-	if o.Hold != nil {
+	returned := make(chan struct{})
+	var over atomic.Bool // clone3 has returned: with a pidfd, or never with one
+	if o.Hold == nil {
+		close(returned)
+	} else {
 		go func() {
-			for i := 0; i < 5000; i++ {
+			defer close(returned)
+			for {
 				if fd := loadFD(&f.pidfd); fd >= 0 {
 					o.Hold(int(fd))
 					return
 				}
-				time.Sleep(time.Millisecond)
+				if over.Load() {
+					return
+				}
+				time.Sleep(20 * time.Microsecond)
 			}
 		}()
 	}
 	return func() bool {
+		over.Store(true)
+		<-returned
 		if t.Stop() {
 			return false
 		}
