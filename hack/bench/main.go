@@ -1,7 +1,7 @@
 // Command bench measures what confinement costs, always as a ratio to the same work unconfined in the same run: rounds of all
 // candidates are interleaved, so that a busy machine slows all of them alike.
 //
-//	bench -bin bin [-rounds 300] [-write docs/bench.md]
+//	bench -bin bin [-rounds 300] [-only start|files|network] [-write docs/bench.md]
 //
 // It measures a start of /bin/true (plain, lockbox, bwrap with a comparable profile, and landstrip where npm gives it), 10,000
 // opens and 100,000 stats inside against outside, and as root a connect and 1 GiB over loopback with and without the programs.
@@ -30,12 +30,13 @@ func main() {
 	}
 	bin := flag.String("bin", "bin", "folder with lockbox and lockbox-runner")
 	rounds := flag.Int("rounds", 300, "rounds of the start-up comparison")
+	only := flag.String("only", "", "measure only this part: start, files or network")
 	write := flag.String("write", "", "also write the tables to this file")
 	flag.Parse()
 	if os.Getenv("BENCH_WRITE") == "1" && *write == "" {
 		*write = "docs/bench.md"
 	}
-	text, err := measure(*bin, *rounds)
+	text, err := measure(*bin, *rounds, *only)
 	fmt.Print(text)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -49,7 +50,9 @@ func main() {
 	}
 }
 
-func measure(bin string, rounds int) (string, error) {
+func wanted(only, part string) bool { return only == "" || only == part }
+
+func measure(bin string, rounds int, only string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `make bench` on %s, %s, %d processors. %s\n", time.Now().Format("2 January 2006"), kernel(), runtime.NumCPU(),
 		"Each row is a ratio to the first of its table, measured in interleaved rounds.")
@@ -80,18 +83,26 @@ func measure(bin string, rounds int) (string, error) {
 		callers = []int{0, 65534}
 	}
 	for _, uid := range callers {
-		if err := env.starts(&b, uid, rounds); err != nil {
-			return b.String(), err
+		if wanted(only, "start") {
+			if err := env.starts(&b, uid, rounds); err != nil {
+				return b.String(), err
+			}
 		}
-		if err := env.files(&b, uid); err != nil {
-			return b.String(), err
+		if wanted(only, "files") {
+			if err := env.files(&b, uid); err != nil {
+				return b.String(), err
+			}
 		}
+	}
+	if !wanted(only, "network") {
+		return b.String(), nil
 	}
 	if os.Getuid() != 0 {
 		b.WriteString("\n## Network\n\nNot measured: the programs need root (`sudo make bench`).\n")
 		return b.String(), nil
 	}
-	return b.String(), env.network(&b)
+	err = env.network(&b)
+	return b.String(), err
 }
 
 func kernel() string {
