@@ -55,7 +55,7 @@ func (s *Sealed) mountOf(p string) string {
 }
 
 // needs is the right that each operation asks of each path that it names.
-var needs = map[Op]Access{
+var needs = [...]Access{
 	OpRead: Read, OpWrite: Write, OpExec: Exec, OpCreate: Write,
 	OpRemove: Write, OpRename: Write, OpLink: Write, OpMetadata: Write, OpUnix: Write,
 }

@@ -15,7 +15,7 @@ func below(long, short netip.Prefix) bool {
 	if long.Bits() < short.Bits() || !short.Contains(long.Addr()) {
 		return false
 	}
-	for _, d := range denials {
+	for _, d := range denials() {
 		if d.Prefix.Bits() > short.Bits() && d.Prefix.Bits() <= long.Bits() && d.Prefix.Contains(long.Addr()) {
 			return false
 		}

@@ -3,6 +3,7 @@ package profiles
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // keys are the accepted keys of a profile file, in the order of the
@@ -42,13 +43,13 @@ var keys = []struct{ key, want string }{
 }
 
 // wanted maps a key to what it wants; keys that are not in it are unknown.
-var wanted = func() map[string]string {
+var wanted = sync.OnceValue(func() map[string]string {
 	m := make(map[string]string, len(keys))
 	for _, k := range keys {
 		m[k.key] = k.want
 	}
 	return m
-}()
+})
 
 // wantOf finds the row of a key path without indexes.
 func wantOf(key string) (string, bool) {
@@ -57,7 +58,7 @@ func wantOf(key string) (string, bool) {
 			key = open + "*"
 		}
 	}
-	w, ok := wanted[key]
+	w, ok := wanted()[key]
 	return w, ok
 }
 

@@ -165,7 +165,15 @@ func equalPairs(a, b map[string]string) map[string]string {
 
 // syscallOrder says which filter lets more through; "" stands between, so that
 // silence yields to a word on joining and to strict on meeting.
-var syscallOrder = map[string]int{"strict": 0, "": 1, "default": 2}
+func syscallOrder(mode string) int {
+	switch mode {
+	case "":
+		return 1
+	case "default":
+		return 2
+	}
+	return 0
+}
 
 func joinProcess(a, b Process) Process {
 	return Process{TTY: a.TTY || b.TTY, Syscalls: joinSyscalls(a.Syscalls, b.Syscalls)}
@@ -175,9 +183,9 @@ func joinSyscalls(a, b Syscalls) Syscalls {
 	switch {
 	case a.Mode == "":
 		return b
-	case b.Mode == "" || syscallOrder[a.Mode] > syscallOrder[b.Mode]:
+	case b.Mode == "" || syscallOrder(a.Mode) > syscallOrder(b.Mode):
 		return a
-	case syscallOrder[a.Mode] < syscallOrder[b.Mode]:
+	case syscallOrder(a.Mode) < syscallOrder(b.Mode):
 		return b
 	}
 	return Syscalls{a.Mode, slices.Concat(a.Additions, b.Additions)}
@@ -185,7 +193,7 @@ func joinSyscalls(a, b Syscalls) Syscalls {
 
 func meetProcess(a, b Process) Process {
 	out := Process{TTY: a.TTY && b.TTY, Syscalls: Syscalls{Mode: a.Syscalls.Mode}}
-	if syscallOrder[b.Syscalls.Mode] < syscallOrder[a.Syscalls.Mode] {
+	if syscallOrder(b.Syscalls.Mode) < syscallOrder(a.Syscalls.Mode) {
 		out.Syscalls.Mode = b.Syscalls.Mode
 	}
 	out.Syscalls.Additions = both(a.Syscalls.Additions, b.Syscalls.Additions)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/oklog/ulid/v2"
-
 	"lockbox/profiles"
 	"lockbox/sandbox"
 )
@@ -25,7 +23,10 @@ func (r *Run) Supervise(ctx context.Context, e Engine) (*Receipt, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	id := ulid.Make().String()
+	id, err := NewID()
+	if err != nil {
+		return nil, err
+	}
 	sweepWorkdirs()
 	if r.NeedsEngine() {
 		if _, err := e.Sweep(); err != nil {

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/oklog/ulid/v2"
-
 	bpf "lockbox/bpf/egress"
 	"lockbox/profiles"
 	"lockbox/runner"
@@ -72,7 +70,7 @@ func adopt(parent string, set *egress.Set, own uint64) error {
 		return err
 	}
 	for _, d := range entries {
-		if _, err := ulid.ParseStrict(d.Name()); err != nil || !d.IsDir() {
+		if !runner.ValidID(d.Name()) || !d.IsDir() {
 			continue // of the doctor and of the programs' own proof
 		}
 		var st syscall.Stat_t

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"os"
 
-	"github.com/oklog/ulid/v2"
-
 	"lockbox/runner"
 	"lockbox/runner/egress"
 	"lockbox/runner/slot"
@@ -34,7 +32,11 @@ func (e *Engine) Doctor() ([]sandbox.Feature, error) {
 }
 
 func prove(t *slot.Tree, name string, l slot.Limits) sandbox.Feature {
-	s, err := t.New("doctor-"+ulid.Make().String(), l)
+	id, err := runner.NewID()
+	if err != nil {
+		return failed(name, err)
+	}
+	s, err := t.New("doctor-"+id, l)
 	if err != nil {
 		return failed(name, err)
 	}

@@ -77,5 +77,5 @@ func Main(args []string, engine runner.Engine, std Streams) int {
 	if err := checkArgs(cmd, a.args); err != nil {
 		return a.fail(err)
 	}
-	return cmd.run(a)
+	return cmd.code()(a)
 }

@@ -97,7 +97,7 @@ _lockbox() {
 		b.WriteString(")\n")
 		if c.hasValues() {
 			b.WriteString("        case \"$prev\" in\n")
-			for _, f := range c.flags {
+			for _, f := range c.allFlags() {
 				if f.values == "" {
 					continue
 				}
@@ -141,7 +141,7 @@ func bashKind(kind string) string {
 }
 
 func (c *command) hasValues() bool {
-	for _, f := range c.flags {
+	for _, f := range c.allFlags() {
 		if f.values != "" {
 			return true
 		}

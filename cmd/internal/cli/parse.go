@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,12 +13,12 @@ type command struct {
 	use     string // what follows the name in the usage line
 	short   string // one line, lower case, no full stop
 	long    string // paragraphs of the help text
+	policy  bool   // takes policyFlags, before its own
 	flags   []*flagDef
 	args    []string // names of the positional arguments; "[X]" may be absent, "X…" repeats
 	values  []string // for completion: the kind of each positional argument
 	trailer bool     // everything from the first word that is no flag on belongs to CMD
 	ownCode int      // exit code of our own errors; zero is exitUsage
-	run     func(*app) int
 }
 
 // flagDef is one flag of the table.
@@ -27,7 +28,11 @@ type flagDef struct {
 	arg    string // name of the value; empty for a switch
 	help   string
 	values string // for completion: "file", "dir", "profile", or words separated by spaces
-	set    func(o *options, value string) error
+	// One of these stores the value; see assign.
+	list   func(*options) *[]string
+	once   func(*options) *string
+	toggle func(*options) *bool
+	set    func(*options, string) error
 }
 
 func (f *flagDef) String() string { return "--" + f.long }
@@ -118,7 +123,7 @@ func parseFlag(c *command, args []string, o *options) ([]string, error) {
 		if glued {
 			return nil, fmt.Errorf("%s takes no value, but was given %q", name, value)
 		}
-		return rest, f.set(o, "")
+		return rest, f.assign(o, "")
 	}
 	if !glued {
 		if len(rest) == 0 {
@@ -129,7 +134,7 @@ func parseFlag(c *command, args []string, o *options) ([]string, error) {
 	if strings.IndexByte(value, 0) >= 0 {
 		return nil, fmt.Errorf("%s: the value holds a NUL byte", name)
 	}
-	if err := f.set(o, value); err != nil {
+	if err := f.assign(o, value); err != nil {
 		return nil, fmt.Errorf("%s %q: %w", name, value, err)
 	}
 	return rest, nil
@@ -146,8 +151,10 @@ func unknownFlag(c *command, name string) error {
 
 // flag finds a flag by the word that was typed.
 func (c *command) flag(word string) *flagDef {
+	long, isLong := strings.CutPrefix(word, "--")
+	short := strings.TrimPrefix(word, "-")
 	for _, f := range c.allFlags() {
-		if word == "--"+f.long || f.short != "" && word == "-"+f.short {
+		if isLong && long == f.long || !isLong && f.short != "" && short == f.short {
 			return f
 		}
 	}
@@ -155,6 +162,9 @@ func (c *command) flag(word string) *flagDef {
 }
 
 func (c *command) allFlags() []*flagDef {
+	if c.policy {
+		return slices.Concat(policyFlags, c.flags, []*flagDef{helpFlag})
+	}
 	return append(c.flags[:len(c.flags):len(c.flags)], helpFlag)
 }
 
