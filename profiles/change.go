@@ -27,7 +27,7 @@ func (s *Sealed) opens(op Op, p string, f found, need Access) []string {
 	case op == OpUnix:
 		return []string{"--unix " + quotePath(p)}
 	}
-	if i, ok := s.tree.at[p]; ok && s.tree.nodes[i].capped && s.tree.nodes[i].cap&need == 0 {
+	if i := s.tree.find(p); i >= 0 && s.tree.nodes[i].capped && s.tree.nodes[i].cap&need == 0 {
 		return []string{fmt.Sprintf("take the rule %s away, or give it %s", s.tree.nodes[i].capID, f.access|need|readFor(need))}
 	}
 	return []string{flagFor(f.access|need|readFor(need), p)}

@@ -119,16 +119,22 @@ var darwinInvariants = []Invariant{
 // Invariants lists what is closed for ex, paths expanded, one row a path.
 // A path that starts with a variable without a value is left out.
 func Invariants(ex Expand) []Invariant {
-	rows := slices.Clone(invariants)
+	var own []Invariant
 	if ex.Platform == "darwin" {
-		rows = append(rows, darwinInvariants...)
+		own = slices.Clone(darwinInvariants)
 	}
 	for _, dir := range slices.Concat(ex.StateDirs, ex.ConfigDirs) {
-		rows = append(rows, Invariant{"lockbox", dir, false, EveryRun, true})
+		own = append(own, Invariant{"lockbox", dir, false, EveryRun, true})
 	}
-	var out []Invariant
-	at := map[string]int{}
-	for _, r := range rows {
+	n := len(invariants) + len(own)
+	out, at := make([]Invariant, 0, n), make(map[string]int, n)
+	for i := range n {
+		var r Invariant
+		if i < len(invariants) {
+			r = invariants[i]
+		} else {
+			r = own[i-len(invariants)]
+		}
 		p, err := ex.Path(r.Path)
 		if err != nil {
 			continue

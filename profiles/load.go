@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,6 +28,15 @@ func Load(names []string, lookup func(name string) (*Document, error), ex Expand
 		return nil, errors.New("no profile named")
 	}
 	l := &loader{lookup: lookup, ex: ex, done: map[string]*Profile{}}
+	if len(names) == 1 {
+		p, err := l.resolve(names[0])
+		if err == nil && joinNames("", p.Name) == p.Name {
+			return p, nil // joined with nothing it would be the same
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	out := &Profile{}
 	for _, n := range names {
 		p, err := l.resolve(n)
@@ -139,10 +149,11 @@ type placed struct {
 
 func (d *Document) expand(ex Expand) ([]placed, error) {
 	out := make([]placed, 0, len(d.Files))
+	label := d.label()
 	for i, r := range d.Files {
 		id := r.id
 		if id == "" {
-			id = d.label() + ":" + index("file", i+1)
+			id = label + ":file[" + strconv.Itoa(i+1) + "]"
 		}
 		p, err := r.Path, error(nil)
 		if r.Literal {

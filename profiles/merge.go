@@ -15,9 +15,30 @@ func Join(a, b *Profile) *Profile {
 		Env:     joinEnv(a.Env, b.Env),
 		Process: joinProcess(a.Process, b.Process),
 	}
-	out.setFiles(newTree(slices.Concat(a.Grants, b.Grants), slices.Concat(a.Carves, b.Carves)))
+	switch {
+	case len(a.Grants)+len(a.Carves) == 0 && b.sorted():
+		out.Grants, out.Carves = append([]Grant(nil), b.Grants...), append([]Carve(nil), b.Carves...)
+	default:
+		out.setFiles(newTree(slices.Concat(a.Grants, b.Grants), slices.Concat(a.Carves, b.Carves)))
+	}
 	out.tidy()
 	return out
+}
+
+// sorted reports whether the file rules stand as a tree lists them: sorted, each
+// path once.
+func (p *Profile) sorted() bool {
+	for i := 1; i < len(p.Grants); i++ {
+		if comparePaths(p.Grants[i-1].Path, p.Grants[i].Path) >= 0 {
+			return false
+		}
+	}
+	for i := 1; i < len(p.Carves); i++ {
+		if comparePaths(p.Carves[i-1].Path, p.Carves[i].Path) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Meet narrows a by the ceiling b, or the other way round: a path is open only

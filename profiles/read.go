@@ -7,8 +7,11 @@ import "slices"
 // carve-out and a grant of the same; else it is a grant. Order does not matter:
 // outer paths are read before inner ones, and caps before the rest.
 func read(parent *Profile, rules []placed) *tree {
-	grants, carves := slices.Clone(parent.Grants), slices.Clone(parent.Carves)
 	have := parent.tree()
+	if len(rules) == 0 {
+		return have
+	}
+	grants, carves := slices.Grow(slices.Clone(parent.Grants), len(rules)), slices.Clone(parent.Carves)
 	rules = slices.Clone(rules)
 	slices.SortStableFunc(rules, func(a, b placed) int { return comparePaths(a.Path, b.Path) })
 
@@ -80,7 +83,7 @@ type point struct {
 
 // merge lists the named paths of both, outer before inner. Rules are sorted.
 func merge(have *tree, rules []placed) []point {
-	var out []point
+	out := make([]point, 0, len(have.nodes)+len(rules))
 	i := 0
 	for i < len(have.nodes) || len(rules) > 0 {
 		var pt point

@@ -28,7 +28,8 @@ func (s *Sealed) Pins() []string { return append([]string(nil), s.pins...) }
 func (s *Sealed) findRules() {
 	t := s.tree
 	s.shadowed = make([]bool, len(t.nodes))
-	for i, n := range t.nodes {
+	for i := range t.nodes {
+		n := &t.nodes[i]
 		inherit := None
 		if n.up >= 0 {
 			inherit = t.nodes[n.up].eff
@@ -40,7 +41,6 @@ func (s *Sealed) findRules() {
 			inherit = None
 		}
 		n.inherit, n.eff = inherit, (inherit|n.grant)&n.cap
-		t.nodes[i].inherit, t.nodes[i].eff = n.inherit, n.eff
 		s.shadowed[i] = hidden && n.eff == None
 		if n.eff == inherit {
 			continue
@@ -127,7 +127,7 @@ func (s *Sealed) climb(i int, at map[string]int, pinned map[string]bool) (up int
 // findMounts collects what Decide needs to know about borders and bare
 // directories.
 func (s *Sealed) findMounts() {
-	s.mounts, s.bare = map[string]bool{}, map[string]bool{}
+	s.mounts, s.bare = make(map[string]bool, len(s.rules)+len(s.pins)+len(s.builtins)), map[string]bool{}
 	for _, r := range s.rules {
 		s.mounts[r.Path] = true
 		if r.Access != None {

@@ -28,8 +28,9 @@ type Sealed struct {
 // and noted; opening all of a closed directory at a terminal is an error, as
 // that needs names one by one.
 func Seal(p *Profile, ex Expand, c Caller) (*Sealed, error) {
-	s := &Sealed{caller: c, profile: Join(&Profile{}, p), inv: map[string]Invariant{}}
+	s := &Sealed{caller: c, profile: Join(&Profile{}, p)}
 	list := Invariants(ex)
+	s.inv = make(map[string]Invariant, len(list))
 	for _, inv := range list {
 		s.inv[inv.Path] = inv
 	}
@@ -37,6 +38,7 @@ func Seal(p *Profile, ex Expand, c Caller) (*Sealed, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.profile.Carves = slices.Grow(s.profile.Carves, len(list))
 	for _, inv := range list {
 		s.profile.Carves = append(s.profile.Carves, Carve{inv.Path, s.capOf(inv, named), !inv.Plant, inv.ID})
 	}

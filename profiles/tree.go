@@ -32,29 +32,51 @@ type node struct {
 	by               [len(bits)]string
 }
 
-// tree answers for a path in as many look-ups as it has components.
+// tree answers for a path in as many searches as it has components.
 type tree struct {
-	nodes []node // parents before children
-	at    map[string]int
+	nodes []node // in the order of comparePaths: parents before children
 }
 
 // byDefault is the rule id of what nothing names.
 const byDefault = "default"
 
+// named is a rule's path and its place in the list of grants; in that of
+// carve-outs, its complement.
+type named struct {
+	path string
+	i    int
+}
+
 func newTree(grants []Grant, carves []Carve) *tree {
-	n := len(grants) + len(carves)
-	t := &tree{nodes: make([]node, 0, n), at: make(map[string]int, n)}
-	for _, g := range grants {
-		t.node(g.Path).addGrant(g)
+	rules := make([]named, 0, len(grants)+len(carves))
+	for i := range grants {
+		rules = append(rules, named{grants[i].Path, i})
 	}
-	for _, c := range carves {
-		t.node(c.Path).addCarve(c)
+	for i := range carves {
+		rules = append(rules, named{carves[i].Path, ^i})
 	}
-	slices.SortFunc(t.nodes, func(a, b node) int { return comparePaths(a.path, b.path) })
+	slices.SortStableFunc(rules, func(a, b named) int { return comparePaths(a.path, b.path) })
+	t := &tree{nodes: make([]node, 0, len(rules))}
+	for _, r := range rules {
+		if n := len(t.nodes); n == 0 || t.nodes[n-1].path != r.path {
+			t.nodes = append(t.nodes, node{path: r.path, cap: all})
+		}
+		n := &t.nodes[len(t.nodes)-1]
+		if r.i >= 0 {
+			n.addGrant(grants[r.i])
+		} else {
+			n.addCarve(carves[^r.i])
+		}
+	}
+	t.settle()
+	return t
+}
+
+// settle finds what encloses each node, and what that gives.
+func (t *tree) settle() {
 	var open []int
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		t.at[n.path] = i
 		for len(open) > 0 && !within(n.path, t.nodes[open[len(open)-1]].path) {
 			open = open[:len(open)-1]
 		}
@@ -65,17 +87,23 @@ func newTree(grants []Grant, carves []Carve) *tree {
 		n.settle(t)
 		open = append(open, i)
 	}
-	return t
 }
 
-func (t *tree) node(p string) *node {
-	i, ok := t.at[p]
-	if !ok {
-		i = len(t.nodes)
-		t.at[p] = i
-		t.nodes = append(t.nodes, node{path: p, cap: all})
+// find is the index of the node of p, or −1.
+func (t *tree) find(p string) int {
+	low, high := 0, len(t.nodes)
+	for low < high {
+		mid := int(uint(low+high) / 2)
+		switch c := comparePaths(t.nodes[mid].path, p); {
+		case c == 0:
+			return mid
+		case c < 0:
+			low = mid + 1
+		default:
+			high = mid
+		}
 	}
-	return &t.nodes[i]
+	return -1
 }
 
 func (n *node) addGrant(g Grant) {
@@ -128,7 +156,7 @@ func (n *node) settle(t *tree) {
 // nearest is the index of the deepest named path at or above p, or −1.
 func (t *tree) nearest(p string) int {
 	for {
-		if i, ok := t.at[p]; ok {
+		if i := t.find(p); i >= 0 {
 			return i
 		}
 		if p == "/" {
@@ -148,9 +176,18 @@ func (t *tree) access(p string) Access {
 
 // grants and carves are what the tree was made of, one a path, sorted.
 func (t *tree) grants() []Grant {
-	var out []Grant
-	for _, n := range t.nodes {
-		if n.granted {
+	n := 0
+	for i := range t.nodes {
+		if t.nodes[i].granted {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]Grant, 0, n)
+	for i := range t.nodes {
+		if n := &t.nodes[i]; n.granted {
 			out = append(out, Grant{n.path, n.grant, n.grantOpt, n.grantID})
 		}
 	}
@@ -158,9 +195,18 @@ func (t *tree) grants() []Grant {
 }
 
 func (t *tree) carves() []Carve {
-	var out []Carve
-	for _, n := range t.nodes {
-		if n.capped {
+	n := 0
+	for i := range t.nodes {
+		if t.nodes[i].capped {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]Carve, 0, n)
+	for i := range t.nodes {
+		if n := &t.nodes[i]; n.capped {
 			out = append(out, Carve{n.path, n.cap, n.capOpt, n.capID})
 		}
 	}
