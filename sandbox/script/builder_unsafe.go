@@ -3,6 +3,7 @@ package script
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -12,6 +13,7 @@ type Builder struct {
 	ops   []op
 	steps []Step
 	keep  []any
+	arena []byte // the rest of the chunk that strings are copied into
 	nregs Reg
 	free  []Reg
 }
@@ -40,37 +42,41 @@ func (b *Builder) Free(r Reg) { b.free = append(b.free, r) }
 
 const maxReg = ^Reg(0)
 
-// Option changes how a step's outcome is judged or where its result goes.
-type Option func(*op)
+// Option changes how a step's outcome is judged or where its result goes. It is a
+// value, not a function: a start lays out some three hundred steps.
+type Option struct {
+	out  Reg
+	exp  expectation
+	res  uintptr
+	want [maxWant]uint16
+}
 
 // Out keeps the step's result in r.
-func Out(r Reg) Option { return func(o *op) { o.out = r } }
+func Out(r Reg) Option { return Option{out: r} }
 
 // Ignore lets the script go on whatever the step's outcome.
-func Ignore() Option { return func(o *op) { o.exp = mayFail } }
+func Ignore() Option { return Option{exp: mayFail} }
 
 // WantErrno makes the step a canary: it must fail with one of the errnos (at
 // most four), else the script stops.
 func WantErrno(errnos ...syscall.Errno) Option {
-	return func(o *op) {
-		o.exp = mustFail
-		for i, e := range errnos {
-			o.want[i] = uint16(e)
-		}
+	o := Option{exp: mustFail}
+	for i, e := range errnos {
+		o.want[i] = uint16(e)
 	}
+	return o
 }
 
 // WantResult makes the step succeed only with exactly this result.
-func WantResult(v uintptr) Option {
-	return func(o *op) { o.exp = mustReturn; o.res = v }
-}
+func WantResult(v uintptr) Option { return Option{exp: mustReturn, res: v} }
 
 // Call appends a step. Arguments may be an int, a uint64 or uintptr, a string
 // (passed as a NUL-terminated byte string; a NUL inside is an error at run time
 // and therefore panics here), a []byte, a [Reg], or an unsafe.Pointer whose
 // target the builder keeps alive.
 func (b *Builder) Call(what Step, nr uintptr, args []any, opts ...Option) {
-	o := op{nr: nr}
+	b.ops = append(b.ops, op{nr: nr})
+	o := &b.ops[len(b.ops)-1]
 	for i, a := range args {
 		switch v := a.(type) {
 		case int:
@@ -92,10 +98,13 @@ func (b *Builder) Call(what Step, nr uintptr, args []any, opts ...Option) {
 			panic(fmt.Sprintf("BUG: script argument %d of %s has type %T", i, what.Call, a))
 		}
 	}
-	for _, f := range opts {
-		f(&o)
+	for i := range opts {
+		if f := &opts[i]; f.exp != mustSucceed {
+			o.exp, o.res, o.want = f.exp, f.res, f.want
+		} else {
+			o.out = f.out
+		}
 	}
-	b.ops = append(b.ops, o)
 	b.steps = append(b.steps, what)
 }
 
@@ -122,12 +131,26 @@ func (b *Builder) ExecFD(what string, fd uintptr, argv, envv []string) {
 func (b *Builder) Keep(v any) { b.keep = append(b.keep, v) }
 
 func (b *Builder) cstring(s string) uintptr {
-	p, err := syscall.BytePtrFromString(s)
-	if err != nil {
+	return uintptr(unsafe.Pointer(b.copy(s)))
+}
+
+// chunk is how much is taken at once for strings. A chunk never moves, so the
+// addresses in it stay; it lives as long as the script.
+const chunk = 8 << 10
+
+// copy makes a NUL-terminated copy of s.
+func (b *Builder) copy(s string) *byte {
+	if strings.IndexByte(s, 0) >= 0 {
 		panic("BUG: script string holds a NUL byte")
 	}
-	b.keep = append(b.keep, p)
-	return uintptr(unsafe.Pointer(p))
+	if len(s) >= len(b.arena) {
+		b.arena = make([]byte, max(chunk, len(s)+1))
+		b.keep = append(b.keep, &b.arena[0])
+	}
+	p := &b.arena[0]
+	copy(b.arena, s) // the byte after it is zero: nothing was written there
+	b.arena = b.arena[len(s)+1:]
+	return p
 }
 
 func (b *Builder) bytes(v []byte) uintptr {
@@ -141,11 +164,7 @@ func (b *Builder) bytes(v []byte) uintptr {
 func (b *Builder) strings(v []string) unsafe.Pointer {
 	ptrs := make([]*byte, len(v)+1)
 	for i, s := range v {
-		p, err := syscall.BytePtrFromString(s)
-		if err != nil {
-			panic("BUG: script string holds a NUL byte")
-		}
-		ptrs[i] = p
+		ptrs[i] = b.copy(s)
 	}
 	b.keep = append(b.keep, ptrs)
 	return unsafe.Pointer(&ptrs[0])
