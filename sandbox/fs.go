@@ -77,7 +77,7 @@ func remember(fsys FS) FS {
 	if _, ok := fsys.(memo); ok {
 		return fsys
 	}
-	return memo{fsys, map[string]statAnswer{}}
+	return memo{fsys, make(map[string]statAnswer, 192)} // base asks some 150 paths
 }
 
 func (m memo) Lstat(path string) (fs.FileMode, error) {

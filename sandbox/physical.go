@@ -23,9 +23,43 @@ const maxLinks = 40
 // search; what follows them is kept as it is. The links met are returned in the
 // order met.
 func Resolve(fsys FS, p string) (string, []Link, error) {
+	p = path.Clean("/" + p)
+	plain, err := plainPrefix(fsys, p)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDir) || errors.Is(err, fs.ErrPermission) {
+			return p, nil, nil // as below
+		}
+		return "", nil, fmt.Errorf("look up %q: %w", p, err)
+	}
+	if plain == p {
+		return p, nil, nil
+	}
+	return follow(fsys, p, plain)
+}
+
+// plainPrefix is the part of a clean absolute path above its first symlink, all of
+// the path where there is none. It is what nearly every path needs, and slices it.
+func plainPrefix(fsys FS, p string) (string, error) {
+	for end := 1; end < len(p); end++ {
+		above := end - 1
+		for end < len(p) && p[end] != '/' {
+			end++
+		}
+		mode, err := fsys.Lstat(p[:end])
+		if err != nil {
+			return "", err
+		}
+		if mode&fs.ModeSymlink != 0 {
+			return p[:max(above, 1)], nil
+		}
+	}
+	return p, nil
+}
+
+// follow is Resolve from a directory on the way to p that is physical already.
+func follow(fsys FS, p, done string) (string, []Link, error) {
 	var links []Link
-	done := "/"
-	rest := strings.Split(strings.Trim(path.Clean(p), "/"), "/")
+	rest := strings.Split(strings.Trim(p[len(done):], "/"), "/")
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]

@@ -35,8 +35,9 @@ func Seal(p *profiles.Profile, ex profiles.Expand, c profiles.Caller, fsys FS) (
 		return real, err
 	}
 	q := *p
-	q.Grants, q.Carves = nil, nil
-	grants, carves := map[string]int{}, map[string]int{}
+	q.Carves = nil
+	grants, carves := make(map[string]int, len(p.Grants)), make(map[string]int, len(p.Carves))
+	q.Grants = make([]profiles.Grant, 0, len(p.Grants))
 	for _, g := range p.Grants {
 		real, err := physical(g.Path)
 		if err != nil {

@@ -96,44 +96,29 @@ func (p *policy) loadsWith(ex profiles.Expand) bool {
 func (id identity) expand(ws string) profiles.Expand {
 	xdg := id.xdg()
 	for name, dir := range xdg {
-		xdg[name] = resolved(dir)
+		xdg[name] = id.links.resolved(dir)
 	}
 	home := ""
 	if id.home != "" {
-		home = resolved(id.home)
+		home = id.links.resolved(id.home)
 	}
 	return profiles.Expand{
 		Home:       home,
 		Workspace:  ws,
 		TmpDir:     "/tmp",
 		XDG:        xdg,
-		StateDirs:  withResolved(id.stateDirs()),
-		ConfigDirs: withResolved(id.configDirs()),
+		StateDirs:  id.withResolved(id.stateDirs()),
+		ConfigDirs: id.withResolved(id.configDirs()),
 		UID:        id.uid,
 		Platform:   "linux",
 	}
 }
 
-// resolved follows symlinks as far as the path exists.
-func resolved(path string) string {
-	path = filepath.Clean(path)
-	rest := ""
-	for dir := path; ; dir = filepath.Dir(dir) {
-		if p, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(p, rest)
-		}
-		if dir == "/" {
-			return path
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-	}
-}
-
 // withResolved adds the physical form of each path.
-func withResolved(paths []string) []string {
+func (id identity) withResolved(paths []string) []string {
 	out := append([]string{}, paths...)
 	for _, p := range paths {
-		out = append(out, resolved(p))
+		out = append(out, id.links.resolved(p))
 	}
 	return unique(out)
 }

@@ -73,7 +73,7 @@ func checkWorkspace(ws string, id identity) error {
 		if home == "" {
 			continue
 		}
-		if p, err := filepath.EvalSymlinks(home); err == nil {
+		if p, err := id.links.eval(home); err == nil {
 			home = p
 		}
 		if home != "/" && within(home, ws) {
@@ -81,7 +81,7 @@ func checkWorkspace(ws string, id identity) error {
 		}
 	}
 	for _, dir := range append(id.stateDirs(), id.configDirs()...) {
-		if p, err := filepath.EvalSymlinks(dir); err == nil {
+		if p, err := id.links.eval(dir); err == nil {
 			dir = p
 		}
 		if within(dir, ws) || within(ws, dir) {
