@@ -3,7 +3,7 @@
 GO       ?= go
 PREFIX   ?= /usr/local
 DESTDIR  ?=
-GOFLAGS_ := -trimpath
+GOFLAGS_ := -trimpath -ldflags="-s -w"
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help

@@ -113,7 +113,11 @@ func (d *Document) apply(parent *Profile, ex Expand) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.setFiles(read(parent, rules))
+	if len(rules) == 0 && parent.sorted() {
+		out.Grants, out.Carves = slices.Clone(parent.Grants), slices.Clone(parent.Carves)
+	} else {
+		out.setFiles(read(parent, rules))
+	}
 	out.tidy()
 	return out, nil
 }

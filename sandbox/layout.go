@@ -36,6 +36,7 @@ type node struct {
 	src    string // host path, where it is not path
 	kind   nodeKind
 	parent *node
+	from   *profiles.Rule // the profile's rule on this path, nil without one
 	// enumerated: Landlock rules go on the entries below instead of on this
 	// directory, so that what a carve-out names is in no rule at all.
 	enumerated bool
@@ -94,25 +95,29 @@ type layoutOptions struct {
 // reads the host only through fsys.
 func newLayout(rules []profiles.Rule, pins []string, fsys FS, o layoutOptions) (*layout, error) {
 	l := &layout{}
-	byPath := map[string]*node{}
+	byPath := make(map[string]*node, len(rules)+len(pins)+16)
 	add := func(n *node) { l.nodes = append(l.nodes, n); byPath[n.path] = n }
 
 	for _, n := range builtins(o) {
 		add(n)
 	}
-	for _, r := range rules {
-		if byPath[r.Path] != nil || underProc(r.Path) {
+	for i := range rules {
+		r := &rules[i]
+		if n := byPath[r.Path]; n != nil || underProc(r.Path) {
+			if n != nil {
+				n.from = r
+			}
 			if r.Access != 0 {
 				return nil, &CannotEnforceError{Rule: r.ID, Path: r.Path, Why: "the run has its own there", Hint: "leave the rule out"}
 			}
 			continue
 		}
 		if r.Path == "/" {
-			add(&node{path: "/", access: r.Access, rule: r.ID, dir: true, kind: nodeBind})
+			add(&node{path: "/", access: r.Access, rule: r.ID, dir: true, kind: nodeBind, from: r})
 			add(&node{path: "/run", rule: "built-in", dir: true, kind: nodeHide})
 			continue
 		}
-		add(&node{path: r.Path, access: r.Access, rule: r.ID})
+		add(&node{path: r.Path, access: r.Access, rule: r.ID, from: r})
 	}
 	for _, p := range pins {
 		if byPath[p] == nil {
@@ -121,15 +126,11 @@ func newLayout(rules []profiles.Rule, pins []string, fsys FS, o layoutOptions) (
 	}
 	sort.Slice(l.nodes, func(i, j int) bool { return l.nodes[i].path < l.nodes[j].path })
 
-	byID := map[string]profiles.Rule{}
-	for _, r := range rules {
-		byID[r.Path] = r
-	}
 	kept := l.nodes[:0]
-	live := map[string]*node{}
+	live := make(map[string]*node, len(l.nodes))
 	for _, n := range l.nodes {
 		n.parent = nearest(live, n.path)
-		keep, err := l.place(n, byID[n.path], fsys)
+		keep, err := l.place(n, fsys)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +213,7 @@ func around(n *node) profiles.Access {
 }
 
 // place decides what kind of mount n is, or drops it.
-func (l *layout) place(n *node, r profiles.Rule, fsys FS) (bool, error) {
+func (l *layout) place(n *node, fsys FS) (bool, error) {
 	switch n.kind {
 	case nodeTmp, nodeDev, nodeProc, nodePTS, nodeHosts:
 		return true, nil
@@ -225,7 +226,7 @@ func (l *layout) place(n *node, r profiles.Rule, fsys FS) (bool, error) {
 	outer := granting(n.parent)
 	mode, err := fsys.Lstat(n.source())
 	if err != nil {
-		return l.absent(n, r, outer, err, fsys)
+		return l.absent(n, outer, err, fsys)
 	}
 	n.dir = mode.IsDir()
 	n.device = n.device || mode&fs.ModeDevice != 0
@@ -261,9 +262,13 @@ func (l *layout) place(n *node, r profiles.Rule, fsys FS) (bool, error) {
 }
 
 // absent judges a rule whose path does not exist.
-func (l *layout) absent(n *node, r profiles.Rule, outer profiles.Access, err error, fsys FS) (bool, error) {
+func (l *layout) absent(n *node, outer profiles.Access, err error, fsys FS) (bool, error) {
 	if n.rule == "built-in" || n.rule == "pin" {
 		return false, nil
+	}
+	var r profiles.Rule
+	if n.from != nil {
+		r = *n.from
 	}
 	if n.access == 0 || (r.Carve && outer != 0) {
 		if around(n)&profiles.Write == 0 {

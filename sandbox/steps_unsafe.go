@@ -24,6 +24,7 @@ func (p *Plan) listSteps(prof *profiles.Profile) error {
 	if err != nil {
 		return err
 	}
+	p.steps = make([]planStep, 0, len(p.layout.nodes)+len(p.layout.links)+24)
 	add := func(call, what string, f func(e *emitter)) {
 		p.steps = append(p.steps, planStep{call, what, f})
 	}

@@ -59,6 +59,7 @@ type app struct {
 // is nil in the thin binary. Main may not return: a run can replace the
 // process.
 func Main(args []string, engine runner.Engine, std Streams) int {
+	deepen()
 	findHome()
 	a := &app{Streams: std, engine: engine, argv: args}
 	cmd, rest, err := findCommand(args)
