@@ -339,7 +339,7 @@ func (e *emitter) bindControl(port int) {
 	r := e.b.NewReg()
 	sa := &unix.RawSockaddrInet4{Family: unix.AF_INET, Port: uint16(port)<<8 | uint16(port)>>8}
 	e.call("socket", "UDP", unix.SYS_SOCKET, []any{unix.AF_INET, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, 0}, script.Out(r))
-	e.call("bind", "the port that the caller holds in its own network namespace", unix.SYS_BIND, []any{r, unsafe.Pointer(sa), int(unsafe.Sizeof(*sa))})
+	e.call("bind", "canary: the port that the caller holds in its own network namespace", unix.SYS_BIND, []any{r, unsafe.Pointer(sa), int(unsafe.Sizeof(*sa))})
 	e.close(r)
 }
 
