@@ -57,7 +57,8 @@ func (s *Sealed) decideNet(op Op, o Object) Decision {
 	if op == OpBind || op == OpListen {
 		return s.decideBind(d, op, o)
 	}
-	if o.Addr.IsValid() && o.Addr.IsLoopback() {
+	// The kernel takes the unspecified address for loopback.
+	if o.Addr.IsLoopback() || o.Addr.IsUnspecified() {
 		if o.Own || s.profile.Net.Mode == NetNone {
 			return d.allow("loopback", "the run's own", "builtin:loopback")
 		}

@@ -126,6 +126,9 @@ func (m *model) allow(op profiles.Op, o profiles.Object) bool {
 
 // modelNet answers for addresses that are not loopback, hosts unpinned.
 func modelNet(p *profiles.Profile, o profiles.Object) bool {
+	if o.Addr.IsUnspecified() { // loopback, and no server of the run is asked for
+		return p.Net.Mode == profiles.NetNone
+	}
 	if p.Net.Mode != profiles.NetDirect || o.Port == 53 {
 		return false
 	}

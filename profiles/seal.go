@@ -40,7 +40,7 @@ func Seal(p *Profile, ex Expand, c Caller) (*Sealed, error) {
 	}
 	s.profile.Carves = slices.Grow(s.profile.Carves, len(list))
 	for _, inv := range list {
-		s.profile.Carves = append(s.profile.Carves, Carve{inv.Path, s.capOf(inv, named), !inv.Plant, inv.ID})
+		s.profile.Carves = append(s.profile.Carves, Carve{inv.Path, s.capOf(inv, named), s.mayBeAbsent(inv), inv.ID})
 	}
 	if err := s.dropBuiltin(); err != nil {
 		return nil, err
@@ -53,6 +53,13 @@ func Seal(p *Profile, ex Expand, c Caller) (*Sealed, error) {
 	s.findMounts()
 	s.entries = newEntrySet(s.profile.Net.Allow)
 	return s, nil
+}
+
+// mayBeAbsent: what nobody may plant has to exist below a writable directory, or
+// the run is refused. A person's own run may make an assistant's settings that
+// are not there yet.
+func (s *Sealed) mayBeAbsent(inv Invariant) bool {
+	return !inv.Plant || inv.Strength == Settings && s.caller == Terminal
 }
 
 // Profile is the sealed profile.

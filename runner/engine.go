@@ -36,7 +36,13 @@ type Egress struct {
 type Hold interface {
 	FD() int        // directory descriptor (cgroup v2)
 	TaskFDs() []int // v1 tasks files that the child joins
-	Kill() error    // every process of the run
+	// Moves: the child cannot be started in the cgroup; Adopt moves it there
+	// before it takes its first step.
+	Moves() bool
+	Adopt(pidfd, pid int) error
+	// Finish hands the run's receipt to whoever keeps it.
+	Finish(*Receipt) error
+	Kill() error // every process of the run
 	// Counted returns what the kernel counted, while the cgroup still exists.
 	Counted() (Counted, error)
 	Close() error // removes everything of the run; idempotent

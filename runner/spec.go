@@ -23,6 +23,8 @@ type Spec struct {
 	// Receipt: somebody wants to know how it went, so the run is supervised.
 	Receipt        bool
 	Client, Sender string // empty at a terminal
+	// Broker: the runner's service answers, and is the engine.
+	Broker bool
 	// Stdin, Stdout and Stderr become the command's; nil passes the caller's on.
 	Stdin, Stdout, Stderr *os.File
 	// StopAt ends the start before this step, for tests; zero means never.
@@ -52,7 +54,7 @@ func Prepare(s Spec) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	host.Delegated = delegated()
+	host.Delegated, host.Broker = delegated(), s.Broker
 	r := &Run{spec: s, host: host}
 	if err := checkWeaker(s.Weaker); err != nil {
 		return nil, err

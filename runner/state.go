@@ -45,6 +45,15 @@ func RunDir() string {
 	return ""
 }
 
+// Socket is where the runner's service listens. It is the host's, whoever asks;
+// $LOCKBOX_RUNNER names another one.
+func Socket() string {
+	if p := os.Getenv("LOCKBOX_RUNNER"); filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return "/run/lockbox/runner.sock"
+}
+
 // canary returns the path of a bound socket that no run may reach, making it on
 // first use. Nobody listens on it. "" where it cannot be had: path sockets are
 // then not verified, and the receipt says so.

@@ -72,6 +72,9 @@ func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (_
 	defer watch.close()
 
 	so := sandbox.StartOptions{Stdin: r.spec.Stdin, Stdout: out.stdout, Stderr: out.stderr, CgroupFD: hold.FD(), TaskFDs: hold.TaskFDs(), CanaryPath: canary(), CanaryAbstract: abstractCanary(id), StopAt: r.spec.StopAt}
+	if hold.Moves() {
+		so.Gate = func(pidfd int) error { return hold.Adopt(pidfd, 0) }
+	}
 	proc, err := r.plan.Start(so)
 	if err != nil {
 		return nil, r.execError(err)
@@ -94,7 +97,8 @@ func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (_
 	if x.ExecErrno != 0 {
 		return nil, &ExecError{Path: r.spec.Path, Errno: x.ExecErrno}
 	}
-	return receipt, r.account(receipt, hold, x, end)
+	err = r.account(receipt, hold, x, end)
+	return receipt, errors.Join(err, hold.Finish(receipt))
 }
 
 // account completes the receipt.
@@ -218,6 +222,9 @@ type noHold struct{}
 
 func (noHold) FD() int                   { return -1 }
 func (noHold) TaskFDs() []int            { return nil }
+func (noHold) Moves() bool               { return false }
+func (noHold) Adopt(int, int) error      { return nil }
+func (noHold) Finish(*Receipt) error     { return nil }
 func (noHold) Kill() error               { return nil }
 func (noHold) Counted() (Counted, error) { return Counted{CPUms: -1, MaxRSS: -1, PidsPeak: -1}, nil }
 func (noHold) Close() error              { return nil }

@@ -277,7 +277,7 @@ func (l *layout) absent(n *node, outer profiles.Access, err error, fsys FS) (boo
 		if r.Optional {
 			// Making it does no harm by itself; but what somebody outside puts
 			// there must not become readable.
-			if dir := path.Dir(n.path); isDir(fsys, dir) {
+			if dir := path.Dir(n.path); n.access == 0 && isDir(fsys, dir) {
 				l.watches = append(l.watches, Watch{dir, path.Base(n.path), n.rule})
 			}
 			return false, nil

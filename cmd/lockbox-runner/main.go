@@ -5,7 +5,8 @@
 //	lockbox run --memory 512MiB --pids 64 -- make
 //	lockbox doctor
 //
-// It lies beside lockbox and takes the same commands.
+// It lies beside lockbox and takes the same commands. `lockbox-runner serve` is
+// the service that gives the runs of every user a cgroup (package broker).
 package main
 
 import (
@@ -20,5 +21,8 @@ import (
 var _ cli.Diagnostic = (*engine.Engine)(nil)
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		os.Exit(serve(os.Args[2:], os.Stderr))
+	}
 	os.Exit(cli.Main(os.Args[1:], engine.New(runner.RunDir()), cli.Std()))
 }

@@ -10,9 +10,14 @@ package main
 
 import (
 	"os"
+	"runtime"
 
 	"lockbox/cmd/internal/cli"
 )
+
+// A run in place is an execve of the main thread: from another one the kernel
+// would have to wait for the main thread's end first.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	os.Exit(cli.Main(os.Args[1:], nil, cli.Std()))

@@ -42,7 +42,14 @@ type denialKey struct{ op, target, rule string }
 func (h *hold) FD() int        { return h.slot.FD() }
 func (h *hold) TaskFDs() []int { return h.slot.TaskFDs() }
 func (h *hold) Kill() error    { return h.slot.Kill() }
-func (h *hold) By() string     { return strings.Join(h.by, ", ") }
+func (h *hold) Moves() bool    { return false }
+
+// Adopt moves a process that is there already, with all its threads.
+func (h *hold) Adopt(_, pid int) error { return h.slot.Add(pid) }
+
+// Finish: the caller keeps the receipt.
+func (h *hold) Finish(*runner.Receipt) error { return nil }
+func (h *hold) By() string                   { return strings.Join(h.by, ", ") }
 
 // collect reads the run's deny events until Close.
 func (h *hold) collect() {

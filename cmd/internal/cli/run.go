@@ -52,6 +52,14 @@ func (a *app) run() int {
 		Stdout:  a.Out,
 		Stderr:  a.Err,
 	}
+	service, err := a.service(profile)
+	if err != nil {
+		return a.fail(err)
+	}
+	if service != nil {
+		defer service.Close()
+		spec.Broker = true
+	}
 	r, err := runner.Prepare(spec)
 	if err != nil {
 		return a.fail(err)
@@ -61,7 +69,7 @@ func (a *app) run() int {
 		a.print(r.Plan().String())
 		return exitOK
 	}
-	if r.NeedsEngine() && a.engine == nil {
+	if r.NeedsEngine() && a.engine == nil && service == nil {
 		return a.fail(execRunner(a.argv))
 	}
 	// Secrets are read as late as this, and once: a file may be a pipe, and
@@ -81,16 +89,20 @@ func (a *app) run() int {
 	if !spec.Receipt && r.InPlace() {
 		return a.fail(r.Exec())
 	}
-	return a.supervise(r, p)
+	if service != nil {
+		service.Profile, service.Argv = profile.Name, mask(spec.Argv, spec.Masks)
+		return a.supervise(r, p, service)
+	}
+	return a.supervise(r, p, a.engine)
 }
 
 // supervise starts the run, waits, and reports.
-func (a *app) supervise(r *runner.Run, p *policy) int {
+func (a *app) supervise(r *runner.Run, p *policy, engine runner.Engine) int {
 	out, err := openReceipt(a.opts.receipt, a.Out)
 	if err != nil {
 		return a.fail(err)
 	}
-	receipt, err := r.Supervise(context.Background(), a.engine)
+	receipt, err := r.Supervise(context.Background(), engine)
 	if receipt == nil {
 		out.discard()
 		if err == nil {
