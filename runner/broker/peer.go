@@ -69,12 +69,14 @@ func (p *Peer) Close() {
 }
 
 // peerPidfd: SO_PEERPIDFD is Linux 6.5. Before, the process behind the number is
-// taken, which the caller checks to be of the same uid.
+// taken, which the caller checks to be of the same uid. Any answer but that the
+// option is unknown refuses: EINVAL and ESRCH say that the peer is gone, and its
+// number may be another's by now.
 func peerPidfd(fd, pid int) (int, error) {
 	if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
 		unix.CloseOnExec(n)
 		return n, nil
-	} else if err != unix.ENOPROTOOPT && err != unix.EINVAL {
+	} else if err != unix.ENOPROTOOPT {
 		return -1, fmt.Errorf("SO_PEERPIDFD: %w", err)
 	}
 	n, err := unix.PidfdOpen(pid, 0)
