@@ -55,27 +55,34 @@ func ReadFrame(c Conn) (body []byte, fds []int, err error) {
 		}
 	}()
 	var head [4]byte
-	if fds, err = readWithFDs(c, head[:]); err != nil {
+	if fds, err = readWithFDs(c, head[:], nil); err != nil {
 		return nil, fds, err
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxFrame {
 		return nil, fds, fmt.Errorf("message of %d bytes; at most %d", n, maxFrame)
 	}
-	body = make([]byte, n)
-	more, err := readWithFDs(c, body)
-	fds = append(fds, more...)
-	if err != nil {
-		return nil, fds, err
-	}
-	if len(fds) > maxFDs {
-		return nil, fds, fmt.Errorf("%d descriptors in one message; at most %d", len(fds), maxFDs)
+	// The memory follows what has come, not what was announced.
+	for left := int(n); left > 0; {
+		step := min(left, max(len(body), firstStep))
+		body = append(body, make([]byte, step)...)
+		if fds, err = readWithFDs(c, body[len(body)-step:], fds); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fds, err
+		}
+		left -= step
 	}
 	return body, fds, nil
 }
 
-// readWithFDs fills b and collects descriptors on the way.
-func readWithFDs(c Conn, b []byte) (fds []int, err error) {
+// firstStep is how much of a message is made room for before any of it is there.
+const firstStep = 16 << 10
+
+// readWithFDs fills b and adds the descriptors on the way to fds. Each byte can
+// bring some, so they are counted as they come.
+func readWithFDs(c Conn, b []byte, fds []int) ([]int, error) {
 	oob := make([]byte, unix.CmsgSpace(maxFDs*4))
 	for off := 0; off < len(b); {
 		n, on, flags, rerr := c.ReadMsg(b[off:], oob)
@@ -84,8 +91,8 @@ func readWithFDs(c Conn, b []byte) (fds []int, err error) {
 		if err := errors.Join(eof(n, rerr), ferr); err != nil {
 			return fds, err
 		}
-		if flags&unix.MSG_CTRUNC != 0 {
-			return fds, errors.New("more descriptors than a message may carry")
+		if flags&unix.MSG_CTRUNC != 0 || len(fds) > maxFDs {
+			return fds, fmt.Errorf("more than %d descriptors in one message", maxFDs)
 		}
 		off += n
 	}
