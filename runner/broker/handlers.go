@@ -61,7 +61,7 @@ func (s *session) prepare(q wire.Request, _ []int) (any, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
-	h := &held{info: wire.Info{Run: a.Run, UID: s.peer.UID, Profile: a.Profile, Argv: a.Argv, State: "prepared",
+	h := &held{info: wire.Info{Run: a.Run, UID: s.peer.UID, Profile: a.Profile, Argv: wire.Shown(a.Argv), State: "prepared",
 		Started: time.Now().UTC(), Memory: a.Memory, Pids: a.Pids, CPU: a.CPU, Net: "none"}}
 	if a.Egress != nil {
 		h.info.Net = "direct"
@@ -202,8 +202,28 @@ func (s *session) ps(wire.Request, []int) (any, error) {
 	}
 	s.srv.mu.Unlock()
 	sort.Slice(out, func(i, j int) bool { return out[i].Run < out[j].Run })
-	return out, nil
+	return fit(out), nil
 }
+
+// fit makes a list fit a message, however much its runs have to say: first
+// without arguments, then without the rest.
+func fit(list []wire.Info) []wire.Info {
+	left := listBytes
+	for i := range list {
+		b, err := json.Marshal(list[i])
+		if err != nil || left-len(b) < listBytes/4 {
+			list[i].Argv = nil
+			b, err = json.Marshal(list[i])
+		}
+		if left -= len(b) + 1; err != nil || left < 0 {
+			return list[:i]
+		}
+	}
+	return list
+}
+
+// listBytes is less than a message.
+const listBytes = 3 << 20
 
 func (s *session) kill(q wire.Request, _ []int) (any, error) {
 	var a wire.RunArgs

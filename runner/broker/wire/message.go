@@ -133,15 +133,31 @@ func (a *PrepareArgs) Check() error {
 	case len(a.Argv) > 4096:
 		return errors.New("more than 4096 arguments")
 	case a.Memory < 0 || a.Pids < 0 || a.CPU < 0 || a.CPU > 1<<16:
-		return errors.New("negative limit")
+		return errors.New("a limit out of range")
+	case a.Egress != nil:
+		return checkEgress(a.Egress)
 	}
-	if e := a.Egress; e != nil {
-		if len(e.Rules) > 20000 || len(e.Listen) > 64 || len(e.Unix) > 1024 || len(e.Writable) > 1024 || len(e.Canaries) > 8 {
-			return errors.New("too many egress rules")
+	return nil
+}
+
+func checkEgress(e *runner.Egress) error {
+	if len(e.Rules) > 20000 || len(e.Listen) > 64 || len(e.Unix) > 1024 || len(e.Writable) > 1024 || len(e.Canaries) > 8 {
+		return errors.New("too many egress rules")
+	}
+	// That the run has a network namespace of its own is the engine's to say: its
+	// entry refuses less.
+	if e.OwnNamespace {
+		return errors.New("an egress entry for a namespace of the run's own")
+	}
+	for _, r := range e.Rules {
+		if !r.Prefix.IsValid() || r.Prefix != r.Prefix.Masked() {
+			return errors.New("an egress rule without a prefix")
 		}
-		for _, r := range e.Rules {
-			if !r.Prefix.IsValid() {
-				return errors.New("an egress rule without a prefix")
+	}
+	for _, list := range [][]string{e.Unix, e.Writable, e.Canaries} {
+		for _, path := range list {
+			if len(path) > 4096 {
+				return errors.New("a path longer than 4096 bytes")
 			}
 		}
 	}
@@ -153,18 +169,22 @@ func (a *PrepareArgs) Limits() profiles.Limits {
 	return profiles.Limits{Memory: a.Memory, Pids: a.Pids, CPU: a.CPU}
 }
 
-// ValidRun: 26 characters of Crockford's base 32, as a ULID.
-func ValidRun(id string) bool {
-	if len(id) != 26 {
-		return false
-	}
-	for i := range len(id) {
-		c := id[i]
-		if !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z') {
-			return false
+// ValidRun: a ULID. What else looks for the cgroups of runs goes by the same rule.
+func ValidRun(id string) bool { return runner.ValidID(id) }
+
+// maxShown bounds the arguments that are kept of a run, in bytes.
+const maxShown = 1024
+
+// Shown is an argument list as it is kept and listed: its beginning.
+func Shown(argv []string) []string {
+	out, left := []string{}, maxShown
+	for _, a := range argv {
+		if left -= len(a) + 8; left < 0 { // 8: quotes, comma, the slice itself
+			return append(out, "…")
 		}
+		out = append(out, a)
 	}
-	return true
+	return out
 }
 
 // Clip shortens what is shown of hostile input.
