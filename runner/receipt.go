@@ -29,8 +29,9 @@ type Receipt struct {
 	Weaker        []string        `json:"weaker"` // features given up by --weaker, none as []
 	Denials       []Denial        `json:"denials"`
 	DenialsLost   uint64          `json:"denials_lost"`
-	// Complete: every denial of the kinds net and limit is counted. Files and
-	// system calls are observed where the host lets them be, see Notes.
+	// Complete is false while any kind of denial is only observed. Those of the
+	// kinds net and limit are always counted exactly; files and system calls not,
+	// see Notes.
 	Complete bool     `json:"complete"`
 	Notes    []string `json:"notes"`
 	Gate     Gate     `json:"gate"`

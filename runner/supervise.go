@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -46,7 +47,7 @@ func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (_
 	if err != nil {
 		return nil, err
 	}
-	if r.plan, err = sandbox.Compile(sealed.Sealed, r.host, r.options(w.dir, hosts)); err != nil {
+	if err := r.complete(sealed, hosts, w); err != nil {
 		return nil, err
 	}
 	hold, err := r.hold(e, id, sealed)
@@ -263,3 +264,30 @@ func (e *ending) end(cause, why string) {
 
 // abstractCanary is the abstract socket that the run must not reach.
 func abstractCanary(id string) string { return "lockbox-canary-" + id }
+
+// complete adds to the plan what only the start knows: the directory for /tmp,
+// and the pinned names, which change the tree.
+func (r *Run) complete(sealed *sandbox.Sealed, hosts []byte, w *workdir) error {
+	if hosts == nil && r.plan.OwnTree() && !r.plan.InPlace {
+		r.plan.UseTmp(w.dir)
+		return nil
+	}
+	o := r.options(w.dir, hosts)
+	if !r.plan.OwnTree() {
+		o.Env = setEnv(o.Env, "TMPDIR", filepath.Join(w.dir, "tmp"))
+	}
+	var err error
+	r.plan, err = sandbox.Compile(sealed.Sealed, r.host, o)
+	return err
+}
+
+// setEnv returns env with one variable replaced or added.
+func setEnv(env []string, name, value string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, v := range env {
+		if !strings.HasPrefix(v, name+"=") {
+			out = append(out, v)
+		}
+	}
+	return append(out, name+"="+value)
+}

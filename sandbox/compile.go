@@ -262,7 +262,7 @@ func (p *Plan) chooseStart() {
 	if p.netNS {
 		p.namespaces |= unix.CLONE_NEWNET
 	}
-	p.InPlace = !p.opts.Attended && !p.userNS && !p.pidNS && !p.NeedsSlot && !p.NeedsEgress && p.limits.Wall == 0 && p.limits.Output == 0 && len(p.Watches) == 0
+	p.InPlace = !p.opts.Attended && p.mounts && !p.userNS && !p.pidNS && !p.NeedsSlot && !p.NeedsEgress && p.limits.Wall == 0 && p.limits.Output == 0 && len(p.Watches) == 0
 	if p.InPlace && p.newSession {
 		// setsid needs a process that leads no group; without a controlling
 		// terminal there is nothing to leave.

@@ -107,7 +107,9 @@ func newLayout(rules []profiles.Rule, pins []string, fsys FS, o layoutOptions) (
 			if n != nil {
 				n.from = r
 			}
-			if r.Access != 0 {
+			// The pinned names stand in for the host's /etc/hosts.
+			pinned := n != nil && n.kind == nodeHosts && !r.Access.Has(profiles.Write)
+			if r.Access != 0 && !pinned {
 				return nil, &CannotEnforceError{Rule: r.ID, Path: r.Path, Why: "the run has its own there", Hint: "leave the rule out"}
 			}
 			continue

@@ -121,6 +121,14 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
+// UseTmp gives a plan that starts a child its directory on disk for /tmp and
+// /var/tmp (Options.TmpDir). Nothing else of the plan depends on it.
+func (p *Plan) UseTmp(dir string) { p.opts.TmpDir = dir }
+
+// OwnTree reports whether the run has a file tree of its own. Without one (see
+// --weaker) /tmp is the host's and closed, and TMPDIR has to name Options.TmpDir.
+func (p *Plan) OwnTree() bool { return p.mounts }
+
 // layer returns the named layer for changing it.
 func (p *Plan) layer(name string) *Layer {
 	for i := range p.Layers {

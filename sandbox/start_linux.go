@@ -295,7 +295,7 @@ func (p *Plan) proved(so *StartOptions) {
 		case "files", "syscalls", "egress", "fds":
 			l.Verified = true
 		case "unix":
-			l.Verified = so.canaryPath != "" && (p.mounts || p.abi >= 9) && so.canaryAbstract != ""
+			l.Verified = so.canaryPath != "" && (p.mounts || p.abi >= 9) && so.canaryAbstract != "" && (p.netNS || p.abi >= 6)
 		case "processes":
 			l.Verified = so.victim > 1
 		case "limits":

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,19 +34,22 @@ func (s *session) resolve(q wire.Request, _ []int) (any, error) {
 	if len(a.Hosts) > maxHosts {
 		return nil, fmt.Errorf("more than %d host names", maxHosts)
 	}
+	ctx, cancel := context.WithTimeout(s.ctx, idle)
+	defer cancel()
 	out := map[string][]netip.Addr{}
 	for _, h := range a.Hosts {
 		if len(h) > 253 {
 			return nil, errors.New("host name longer than 253 bytes")
 		}
-		ips, err := net.LookupIP(h)
+		if out[h] != nil {
+			continue
+		}
+		ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", h)
 		if err != nil {
 			return nil, fmt.Errorf("allow %q: %w", h, err)
 		}
 		for _, ip := range ips {
-			if addr, ok := netip.AddrFromSlice(ip); ok {
-				out[h] = append(out[h], addr.Unmap())
-			}
+			out[h] = append(out[h], ip.Unmap())
 		}
 	}
 	return wire.ResolveBody{Hosts: out}, nil
@@ -132,19 +137,19 @@ func (s *session) adopt(_ wire.Request, fds []int) (any, error) {
 	return struct{}{}, nil
 }
 
-// childOf checks that a pidfd names a living child of the peer with the peer's
-// uid, and returns its number.
+// childOf checks that a pidfd names a living child of the peer that has nothing
+// but the peer's uid, and returns its number.
 func childOf(pidfd int, p *Peer) (int, error) {
+	// EBADF for anything that is no pidfd, whatever its fdinfo says.
+	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil {
+		return 0, fmt.Errorf("adopt: no pidfd of a living process: %w", err)
+	}
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
 	if err != nil {
 		return 0, err
 	}
 	pid := 0
-	for _, line := range strings.Split(string(info), "\n") {
-		if v, ok := strings.CutPrefix(line, "Pid:"); ok {
-			fmt.Sscan(v, &pid)
-		}
-	}
+	fmt.Sscan(field(info, "Pid:"), &pid)
 	if pid <= 1 {
 		return 0, errors.New("adopt: the descriptor is no pidfd of a living process")
 	}
@@ -152,19 +157,27 @@ func childOf(pidfd int, p *Peer) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	uid, parent := -1, -1
-	for _, line := range strings.Split(string(status), "\n") {
-		if v, ok := strings.CutPrefix(line, "Uid:"); ok {
-			fmt.Sscan(v, &uid)
-		}
-		if v, ok := strings.CutPrefix(line, "PPid:"); ok {
-			fmt.Sscan(v, &parent)
-		}
+	// All four: a child that is a set-user-ID program is not the caller's to limit.
+	uids := strings.Fields(field(status, "Uid:"))
+	own := len(uids) == 4
+	for _, u := range uids {
+		own = own && u == strconv.Itoa(p.UID)
 	}
-	if uid != p.UID || parent != p.PID {
+	if !own || field(status, "PPid:") != strconv.Itoa(p.PID) {
 		return 0, errors.New("adopt: that process is not the caller's own child")
 	}
-	return pid, alive(pidfd)
+	// Both numbers were those of whom they were taken for.
+	return pid, errors.Join(alive(pidfd), alive(p.pidfd))
+}
+
+// field returns the value of a line of /proc.
+func field(text []byte, name string) string {
+	for _, line := range strings.Split(string(text), "\n") {
+		if v, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
 }
 
 func (s *session) killOwn(wire.Request, []int) (any, error) {
@@ -230,13 +243,21 @@ func (s *session) kill(q wire.Request, _ []int) (any, error) {
 	if err := wire.Decode(q.Args, &a); err != nil {
 		return nil, err
 	}
-	s.srv.mu.Lock()
-	h := s.srv.runs[a.Run]
-	s.srv.mu.Unlock()
-	if h == nil {
+	hold := s.srv.holdOf(a.Run)
+	if hold == nil {
 		return nil, errors.New("the run has ended")
 	}
-	return struct{}{}, h.hold.Kill()
+	return struct{}{}, hold.Kill()
+}
+
+// holdOf returns the cgroup of a live run, which prepare may be making, or nil.
+func (s *Server) holdOf(run string) runner.Hold {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.runs[run]; h != nil {
+		return h.hold
+	}
+	return nil
 }
 
 func (s *session) receipt(q wire.Request, _ []int) (any, error) {
@@ -258,7 +279,7 @@ func (pending) FD() int                          { return -1 }
 func (pending) TaskFDs() []int                   { return nil }
 func (pending) Adopt(int, int) error             { return unix.EAGAIN }
 func (pending) Moves() bool                      { return false }
-func (pending) Kill() error                      { return nil }
+func (pending) Kill() error                      { return unix.EAGAIN }
 func (pending) Counted() (runner.Counted, error) { return runner.Counted{}, unix.EAGAIN }
 func (pending) Close() error                     { return nil }
 func (pending) By() string                       { return "" }

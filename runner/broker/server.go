@@ -34,8 +34,9 @@ type Config struct {
 type Server struct {
 	cfg Config
 
-	mu   sync.Mutex // guards what follows
-	runs map[string]*held
+	mu    sync.Mutex // guards what follows
+	runs  map[string]*held
+	conns map[int]int // connections by uid
 	stats
 	wg sync.WaitGroup
 }
@@ -46,8 +47,12 @@ type held struct {
 	hold runner.Hold
 }
 
-// maxRuns of one user at a time; root has no bound but the map's.
-const maxRuns = 256
+// maxRuns and maxConns of one user at a time; root has no bound but the map's. A
+// connection costs two descriptors and what has come of a message.
+const (
+	maxRuns  = 256
+	maxConns = maxRuns + 32
+)
 
 // New prepares a server: it refuses hosts on which the start of a child could be
 // read by its user, removes what an earlier broker left, and says what.
@@ -68,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 	for _, id := range left {
 		cfg.Log.Info("killed a run that an earlier runner left", "run", id)
 	}
-	return &Server{cfg: cfg, runs: map[string]*held{}}, nil
+	return &Server{cfg: cfg, runs: map[string]*held{}, conns: map[int]int{}}, nil
 }
 
 // safeHost: with fs.suid_dumpable 1 a child that has changed its uid but shares
@@ -88,33 +93,63 @@ func safeHost() error {
 // Serve answers connections until the context ends or the listener fails. Runs
 // that are still held are killed at the end: without a broker nobody counts.
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	defer s.end()
+	defer cancel() // the connections, which end waits for
 	for {
 		c, err := l.AcceptUnix()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ECONNABORTED):
+			// It passes when somebody goes; the live runs must not end for it.
+			s.cfg.Log.Warn("accept", "error", err.Error())
+			time.Sleep(acceptPause)
+			continue
+		default:
 			return fmt.Errorf("accept: %w", err)
 		}
 		s.wg.Go(func() { s.serve(ctx, c) })
 	}
 }
 
+// acceptPause is how long a broker without descriptors or memory waits for some.
+const acceptPause = 50 * time.Millisecond
+
 // end kills what is held and waits for the connections.
 func (s *Server) end() {
 	s.mu.Lock()
-	all := make([]*held, 0, len(s.runs))
+	all := make([]runner.Hold, 0, len(s.runs))
 	for _, h := range s.runs {
-		all = append(all, h)
+		all = append(all, h.hold)
 	}
 	s.mu.Unlock()
 	for _, h := range all {
-		h.hold.Kill()
+		h.Kill()
 	}
 	s.wg.Wait()
+}
+
+// enter counts a connection of the user, unless it is one too many.
+func (s *Server) enter(uid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns[uid] >= maxConns && uid != 0 {
+		return false
+	}
+	s.conns[uid]++
+	return true
+}
+
+func (s *Server) leave(uid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns[uid]--; s.conns[uid] == 0 {
+		delete(s.conns, uid)
+	}
 }
 
 // idle bounds how long a connection may say nothing before it has a run.
@@ -133,7 +168,13 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn) {
 		return
 	}
 	defer peer.Close()
-	sess := &session{srv: s, conn: c, peer: peer}
+	if !s.enter(peer.UID) {
+		s.count("refused")
+		send(c, wire.Reply{V: wire.Version, Error: fmt.Sprintf("%d connections at once are too many for one user", maxConns)})
+		return
+	}
+	defer s.leave(peer.UID)
+	sess := &session{ctx: ctx, srv: s, conn: c, peer: peer}
 	defer sess.end()
 	for {
 		if sess.run != nil {
@@ -173,6 +214,7 @@ func send(c *net.UnixConn, r wire.Reply) error {
 
 // session is one connection.
 type session struct {
+	ctx  context.Context // ends with the service
 	srv  *Server
 	conn *net.UnixConn
 	peer *Peer
