@@ -98,8 +98,10 @@ func (r *Run) supervise(ctx context.Context, e Engine, id string, w *workdir) (_
 	if x.ExecErrno != 0 {
 		return nil, &ExecError{Path: r.spec.Path, Errno: x.ExecErrno}
 	}
-	err = r.account(receipt, hold, x, end)
-	return receipt, errors.Join(err, hold.Finish(receipt))
+	if err = r.account(receipt, hold, x, end); err == nil {
+		err = hold.Finish(receipt)
+	}
+	return receipt, err
 }
 
 // account completes the receipt.
@@ -123,6 +125,9 @@ func (r *Run) account(receipt *Receipt, hold Hold, x sandbox.Exit, end *ending) 
 	if cause != "" && cause != "killed" {
 		receipt.Denials = append(receipt.Denials, limitDenial(cause, r))
 	}
+	if err != nil {
+		receipt.Notes = append(receipt.Notes, notCounted)
+	}
 	receipt.Notes = append(receipt.Notes, filesNotObserved)
 	receipt.ended(x, cause)
 	for i := range receipt.Layers {
@@ -143,6 +148,10 @@ func (r *Run) account(receipt *Receipt, hold Hold, x sandbox.Exit, end *ending) 
 	}
 	return nil
 }
+
+// notCounted is what a receipt says whose counters were lost, with a service that
+// went away or a cgroup that somebody removed.
+const notCounted = "the run's counters could not be read: its limits' and its network's denials are not known, nor all that it used"
 
 // filesNotObserved is why a receipt lists no file denials (facts of the kernel:
 // Landlock reports to audit only, which costs every process of the host for

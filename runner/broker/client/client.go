@@ -7,7 +7,9 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"sync"
 
@@ -20,8 +22,9 @@ import (
 
 // Client speaks to a broker. It is a runner.Engine for one run.
 type Client struct {
-	mu sync.Mutex // one request at a time
-	c  conn
+	mu  sync.Mutex // one request at a time
+	c   conn
+	err error // why the connection is closed
 
 	Profile string   // what the broker shows of the run
 	Argv    []string // secrets masked
@@ -38,12 +41,23 @@ func Dial(path string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket AF_UNIX: %w", err)
 	}
+	// A service that was stopped must not hold a terminal for good.
+	for _, o := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, o, &unix.Timeval{Sec: patience}); err != nil {
+			unix.Close(fd)
+			return nil, fmt.Errorf("setsockopt: %w", err)
+		}
+	}
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("connect %q: %w", path, err)
 	}
 	return &Client{c: conn(fd)}, nil
 }
+
+// patience is how long an answer may take, in seconds: longer than the service
+// looks for addresses or waits for killed processes.
+const patience = 60
 
 // conn is a connected stream socket.
 type conn int
@@ -73,9 +87,27 @@ func (c *Client) Close() error {
 	if c.c < 0 {
 		return nil
 	}
+	return c.close(errors.New("the connection is closed"))
+}
+
+func (c *Client) close(why error) error {
 	err := unix.Close(int(c.c))
-	c.c = -1
+	c.c, c.err = -1, why
 	return err
+}
+
+// lost closes a connection on which questions and answers no longer match.
+func (c *Client) lost(err error) error {
+	for _, gone := range []error{io.EOF, io.ErrUnexpectedEOF, unix.EPIPE, unix.ECONNRESET} {
+		if errors.Is(err, gone) {
+			err = errors.New("it went away")
+		}
+	}
+	if errors.Is(err, unix.EAGAIN) {
+		err = fmt.Errorf("no answer in %d s", patience)
+	}
+	c.close(fmt.Errorf("the runner's service: %w", err))
+	return c.err
 }
 
 // ask sends one request and decodes the answer into out.
@@ -90,17 +122,20 @@ func (c *Client) ask(what string, args, out any, fds ...int) error {
 	if err != nil {
 		return err
 	}
+	if c.c < 0 {
+		return c.err
+	}
 	if err := wire.WriteFrame(c.c, b, fds...); err != nil {
-		return fmt.Errorf("the runner's socket: %w", err)
+		return c.lost(err)
 	}
 	body, got, err := wire.ReadFrame(c.c)
 	wire.CloseAll(got)
 	if err != nil {
-		return fmt.Errorf("the runner's socket: %w", err)
+		return c.lost(err)
 	}
 	var r wire.Reply
 	if err := json.Unmarshal(body, &r); err != nil {
-		return fmt.Errorf("the runner's answer: %w", err)
+		return c.lost(err)
 	}
 	if r.Error != "" {
 		return &Error{r.Error, r.Hint}
@@ -159,7 +194,7 @@ func (h *remoteHold) Kill() error    { return h.c.ask("kill-own", struct{}{}, ni
 func (h *remoteHold) Adopt(pidfd, _ int) error { return h.c.ask("adopt", struct{}{}, nil, pidfd) }
 
 func (h *remoteHold) Counted() (runner.Counted, error) {
-	var c runner.Counted
+	c := runner.Counted{CPUms: -1, MaxRSS: -1, PidsPeak: -1}
 	err := h.c.ask("count", struct{}{}, &c)
 	return c, err
 }
