@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -91,7 +92,8 @@ func (s *session) prepare(q wire.Request, _ []int) (any, error) {
 func (s *Server) reserve(h *held) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.runs[h.info.Run] != nil {
+	// Ended ones too: their receipts are others', maybe.
+	if _, err := os.Lstat(s.receiptPath(h.info.Run)); s.runs[h.info.Run] != nil || !errors.Is(err, fs.ErrNotExist) {
 		return errors.New("this run id is taken")
 	}
 	n := 0
@@ -197,10 +199,13 @@ func (s *session) finish(q wire.Request, _ []int) (any, error) {
 		return nil, err
 	}
 	h := s.run
-	err := s.srv.storeReceipt(h, a.Receipt)
+	h.hold.Kill()
+	c, err := h.hold.Counted()
+	if serr := s.srv.storeReceipt(h, a.Receipt, c); serr != nil {
+		err = errors.Join(err, serr, s.srv.storeOrphan(h, c))
+	}
 	s.run = nil
 	s.done = true
-	h.hold.Kill()
 	return struct{}{}, errors.Join(err, s.srv.release(h))
 }
 

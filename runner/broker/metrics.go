@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	"lockbox/runner"
 	"lockbox/runner/broker/wire"
@@ -30,22 +31,36 @@ func (s *Server) count(what string) {
 	s.events[what]++
 }
 
-// ended adds a finished run to the counters.
-func (s *Server) ended(r *runner.Receipt) {
+// ended adds a finished run to the counters, by what the broker itself knows.
+func (s *Server) ended(h *held, c runner.Counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.denials == nil {
 		s.denials = map[denialLabel]uint64{}
 	}
 	s.runs_++
-	s.seconds += float64(r.MS) / 1000
-	s.lost += r.DenialsLost
-	for _, d := range r.Denials {
-		l := denialLabel{d.Kind, d.By, wire.Clip(r.Profile)}
-		if len(s.denials) < 10000 || s.denials[l] > 0 {
-			s.denials[l] += d.Count
+	s.seconds += time.Since(h.info.Started).Seconds()
+	s.lost += c.Lost
+	for _, d := range c.Denials {
+		l := denialLabel{d.Kind, d.By, label(h.info.Profile)}
+		if len(s.denials) >= maxLabels && s.denials[l] == 0 {
+			l.profile = "other"
+		}
+		s.denials[l] += d.Count
+	}
+}
+
+// maxLabels bounds the profiles that are told apart.
+const maxLabels = 1000
+
+// label is a profile's name where it is one; callers may send anything.
+func label(name string) string {
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-+ ", r)) {
+			return "other"
 		}
 	}
+	return wire.Clip(name)
 }
 
 // metrics is Prometheus text.

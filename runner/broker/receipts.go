@@ -11,6 +11,7 @@ import (
 
 	"lockbox/runner"
 	"lockbox/runner/broker/wire"
+	"lockbox/sandbox"
 )
 
 // maxReceipt bounds what a supervisor hands over, in bytes.
@@ -26,9 +27,10 @@ func (s *Server) receiptPath(id string) string {
 	return filepath.Join(s.cfg.Home, "runner", "receipts", id+".json")
 }
 
-// storeReceipt keeps a terminal run's receipt. Whose run it was, its limits and
-// its network are the broker's word; the rest is the caller's, and says so.
-func (s *Server) storeReceipt(h *held, raw json.RawMessage) error {
+// storeReceipt keeps a terminal run's receipt. Whose run it was, its usage, its
+// limits and its network are the broker's word; the rest is the caller's, and says
+// so.
+func (s *Server) storeReceipt(h *held, raw json.RawMessage, c runner.Counted) error {
 	if len(raw) > maxReceipt {
 		return fmt.Errorf("receipt of %d bytes; at most %d", len(raw), maxReceipt)
 	}
@@ -36,29 +38,55 @@ func (s *Server) storeReceipt(h *held, raw json.RawMessage) error {
 	if err := wire.Decode(raw, &r); err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
-	r.Run, r.Client, r.Sender = h.info.Run, "", ""
+	r.V, r.Run, r.Client, r.Sender = 1, h.info.Run, "", ""
 	for i := range r.Layers {
 		l := &r.Layers[i]
-		if l.Layer != "limits" && l.Layer != "egress" && l.Applied {
+		switch {
+		case !l.Applied:
+		case l.Layer == "limits" && h.limited(), l.Layer == "egress" && h.info.Net == "direct":
+			// The cgroup holds from the moment that the child was in it.
+			l.Applied, l.Verified = h.info.PID != 0, l.Verified && h.info.PID != 0
+		default:
 			l.By = "applied by caller: " + l.By
 		}
 	}
-	s.ended(&r)
+	if r.Usage = (runner.Usage{CPUms: c.CPUms, MaxRSS: c.MaxRSS, PidsPeak: r.Usage.PidsPeak}); c.PidsPeak < 0 {
+		r.Usage.PidsPeak = -1
+	} else if r.Usage.PidsPeak != c.PidsPeak-1 { // the run's init is not counted
+		r.Usage.PidsPeak = c.PidsPeak
+	}
+	denials := append([]runner.Denial{}, c.Denials...)
+	for _, d := range r.Denials {
+		if d.Kind != "net" {
+			denials = append(denials, d)
+		}
+	}
+	r.Denials, r.DenialsLost = denials, c.Lost
+	s.ended(h, c)
 	return s.write(h, &r)
 }
 
-// storeOrphan writes the receipt of a run whose supervisor ended first.
+// limited: the cgroup has a limit.
+func (h *held) limited() bool { return h.info.Memory != 0 || h.info.Pids != 0 || h.info.CPU != 0 }
+
+// storeOrphan writes the receipt of a run whose supervisor handed over none. A run
+// that never had a process has none.
 func (s *Server) storeOrphan(h *held, c runner.Counted) error {
+	if h.info.PID == 0 {
+		return nil
+	}
 	r := &runner.Receipt{V: 1, Run: h.info.Run, Profile: h.info.Profile, Argv: h.info.Argv, Started: h.info.Started,
 		MS: time.Since(h.info.Started).Milliseconds(), Denials: append([]runner.Denial{}, c.Denials...), DenialsLost: c.Lost,
-		Notes: []string{"the supervisor ended before the run; every process of the run was killed"}, Weaker: []string{}}
+		Notes:  []string{"the supervisor ended without a receipt: what was left of the run was killed, and how its command ended is not known"},
+		Layers: []sandbox.Layer{}, Weaker: []string{}}
 	r.Exit.Code, r.Exit.Signal, r.Exit.Cause = 137, "SIGKILL", "killed"
 	r.Usage = runner.Usage{CPUms: c.CPUms, MaxRSS: c.MaxRSS, PidsPeak: c.PidsPeak}
-	s.ended(r)
+	s.ended(h, c)
 	return s.write(h, r)
 }
 
-// write stores a receipt so that a crash leaves the old file or the new one.
+// write stores a receipt, once: a crash leaves the whole file or none, and no run
+// replaces another one's.
 func (s *Server) write(h *held, r *runner.Receipt) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -77,10 +105,9 @@ func (s *Server) write(h *held, r *runner.Receipt) error {
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(tmp, path)
+		err = os.Link(tmp, path)
 	}
-	if err != nil {
-		os.Remove(tmp)
+	if err = errors.Join(err, os.Remove(tmp)); err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
 	return nil

@@ -286,11 +286,15 @@ func (s *session) end() {
 		return
 	}
 	s.run = nil
-	h.hold.Kill()
-	c, _ := h.hold.Counted()
-	s.srv.storeOrphan(h, c)
-	s.srv.release(h)
-	s.srv.cfg.Log.Info("killed a run whose supervisor ended", "run", h.info.Run, "uid", h.info.UID)
+	err := h.hold.Kill()
+	c, cerr := h.hold.Counted()
+	err = errors.Join(err, cerr, s.srv.storeOrphan(h, c), s.srv.release(h))
+	log := s.srv.cfg.Log.With("run", h.info.Run, "uid", h.info.UID)
+	if err != nil {
+		log.Error("a run whose supervisor ended", "error", err.Error())
+		return
+	}
+	log.Info("killed a run whose supervisor ended")
 }
 
 // release removes everything of a run.
