@@ -51,7 +51,7 @@ type Hold interface {
 
 // Counted is what the kernel counted for a run.
 type Counted struct {
-	Cause    string // the limit that was reached: "memory", "pids" or ""
+	Cause    string // the limit that was reached: "memory" or "pids"; "killed" if somebody asked the holder to end it; or ""
 	CPUms    int64  // −1: not known
 	MaxRSS   int64  // bytes; −1: not known
 	PidsPeak int64  // −1: not known

@@ -119,8 +119,11 @@ func (r *Run) account(receipt *Receipt, hold Hold, x sandbox.Exit, end *ending) 
 	if why != "" {
 		receipt.Notes = append([]string{why}, receipt.Notes...)
 	}
-	if cause == "" && (c.Cause == "memory" || c.Cause == "pids") {
+	if cause == "" {
 		cause = c.Cause
+		if cause == "killed" {
+			receipt.Notes = append([]string{"lockbox kill"}, receipt.Notes...)
+		}
 	}
 	if cause != "" && cause != "killed" {
 		receipt.Denials = append(receipt.Denials, limitDenial(cause, r))

@@ -190,7 +190,13 @@ func (s *session) count(wire.Request, []int) (any, error) {
 	if err := s.run.hold.Kill(); err != nil {
 		return nil, err
 	}
-	return s.run.hold.Counted()
+	c, err := s.run.hold.Counted()
+	s.srv.mu.Lock()
+	defer s.srv.mu.Unlock()
+	if c.Cause == "" && s.run.killed {
+		c.Cause = "killed"
+	}
+	return c, err
 }
 
 func (s *session) finish(q wire.Request, _ []int) (any, error) {
@@ -252,7 +258,17 @@ func (s *session) kill(q wire.Request, _ []int) (any, error) {
 	if hold == nil {
 		return nil, errors.New("the run has ended")
 	}
+	s.srv.markKilled(a.Run)
 	return struct{}{}, hold.Kill()
+}
+
+// markKilled notes that somebody asked for the run's end, for its receipt.
+func (s *Server) markKilled(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.runs[run]; h != nil {
+		h.killed = true
+	}
 }
 
 // holdOf returns the cgroup of a live run, which prepare may be making, or nil.

@@ -43,8 +43,9 @@ type Server struct {
 
 // held is one run that the broker holds.
 type held struct {
-	info wire.Info
-	hold runner.Hold
+	info   wire.Info
+	hold   runner.Hold
+	killed bool // somebody asked for its end
 }
 
 // maxRuns and maxConns of one user at a time; root has no bound but the map's. A

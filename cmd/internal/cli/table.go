@@ -179,6 +179,20 @@ compiled in, in canonical form.`,
 			toggle: func(o *options) *bool { return &o.remove }}},
 	},
 	{
+		name: "ps", use: "[--json]", short: "list the runs that the runner's service holds",
+		long: `Lists your own runs; root and the operators' group see all. Runs that lockbox
+looks after by itself, without the service, are not in it.`,
+		flags: []*flagDef{jsonFlag},
+	},
+	{
+		name: "kill", use: "RUN", short: "end every process of a run of yours",
+		args: []string{"RUN"},
+	},
+	{
+		name: "receipt", use: "RUN", short: "print the receipt of an ended run that the service kept",
+		args: []string{"RUN"},
+	},
+	{
 		name: "vault set", use: "NAME [-p PROFILE]…", short: "store a secret; the value comes from stdin",
 		long: `Only runs of the installed profiles named with -p get the value; with none named
 nothing gets it. Setting an item again without -p keeps its list.`,
@@ -228,6 +242,12 @@ func (c *command) code() func(*app) int {
 		return (*app).profileSchema
 	case "doctor":
 		return (*app).doctor
+	case "ps":
+		return (*app).ps
+	case "kill":
+		return (*app).kill
+	case "receipt":
+		return (*app).receipt
 	case "vault set":
 		return (*app).vaultSet
 	case "vault list":
