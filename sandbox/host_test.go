@@ -81,7 +81,7 @@ if __name__ == "__main__":
 	})
 }
 
-// Nothing of the product sets PR_SET_DUMPABLE (soundness 1).
+// Nothing of the product sets PR_SET_DUMPABLE to anything but 0 (soundness 1).
 func TestHostNobodySetsDumpable(t *testing.T) {
 	n := 0
 	err := filepath.WalkDir("..", func(p string, d os.DirEntry, err error) error {
@@ -93,7 +93,8 @@ func TestHostNobodySetsDumpable(t *testing.T) {
 		if err != nil || !strings.Contains(string(b), "SET_DUMPABLE") {
 			return err
 		}
-		if strings.Contains(strings.Join(calls(b), "\n"), "SET_DUMPABLE") { // a comment may name it
+		code := strings.ReplaceAll(strings.Join(calls(b), "\n"), "unix.PR_SET_DUMPABLE, 0, 0, 0, 0", "")
+		if strings.Contains(code, "SET_DUMPABLE") { // a comment may name it
 			t.Errorf("%s sets it", p)
 		}
 		return nil
