@@ -125,7 +125,8 @@ func (c *Client) ask(what string, args, out any, fds ...int) error {
 	if c.c < 0 {
 		return c.err
 	}
-	if err := wire.WriteFrame(c.c, b, fds...); err != nil {
+	// Who refuses a caller may have said why and gone before the question came.
+	if err := wire.WriteFrame(c.c, b, fds...); err != nil && err != unix.EPIPE {
 		return c.lost(err)
 	}
 	body, got, err := wire.ReadFrame(c.c)
