@@ -230,13 +230,13 @@ func (s *session) ps(wire.Request, []int) (any, error) {
 }
 
 // fit makes a list fit a message, however much its runs have to say: first
-// without arguments, then without the rest.
+// with short names and no arguments, then without the rest.
 func fit(list []wire.Info) []wire.Info {
 	left := listBytes
 	for i := range list {
 		b, err := json.Marshal(list[i])
-		if err != nil || left-len(b) < listBytes/4 {
-			list[i].Argv = nil
+		if err != nil || left-len(b) < listBytes/2 {
+			list[i].Profile, list[i].Argv = wire.Clip(list[i].Profile), nil
 			b, err = json.Marshal(list[i])
 		}
 		if left -= len(b) + 1; err != nil || left < 0 {
