@@ -61,7 +61,7 @@ start_guests() {
 	for k in "${kernels[@]}"; do
 		mkdir -p "$out/vm-$k"
 		( rc=0
-		hack/vm/run.sh --per 600 --out "$out/vm-$k" "${vm_update[@]}" "$k" "${vm_packages[@]}" "$out/bin/test-escape.test" >"$out/vm-$k/run.log" 2>&1 || rc=$?
+		VM_LIMIT=1800 hack/vm/run.sh --per 900 --out "$out/vm-$k" "${vm_update[@]}" "$k" "${vm_packages[@]}" "$out/bin/test-escape.test" >"$out/vm-$k/run.log" 2>&1 || rc=$?
 		echo $rc >"$out/vm-$k/rc" ) &
 	done
 }

@@ -42,7 +42,7 @@ func BenchmarkPlan(b *testing.B) {
 		}
 	}
 	layout := func() {
-		e := &emitter{b: script.NewBuilder(), p: pl, made: map[string]bool{}, masks: map[string]bool{}}
+		e := &emitter{b: script.NewBuilder(), p: pl, made: map[string]bool{}, masks: map[string]bool{}, closed: map[string]bool{}}
 		for _, st := range pl.steps {
 			st.emit(e)
 		}

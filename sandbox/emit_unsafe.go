@@ -26,6 +26,7 @@ type emitter struct {
 	scratch script.Reg // tmpfs behind masks and private directories
 	seals   []script.Reg
 	masks   map[string]bool
+	closed  map[string]bool // skeleton directories that can be passed through, not listed
 	made    map[string]bool // skeleton entries that exist already
 	filter  *unix.SockFprog
 	umask   script.Reg // the caller's umask
@@ -119,7 +120,11 @@ func (e *emitter) mkdirs(p string, dir bool) {
 	e.mkdirs(path.Dir(p), true)
 	e.made[p] = true
 	if dir {
-		e.call("mkdirat", p, unix.SYS_MKDIRAT, []any{e.root, rel(p), 0o755})
+		mode := 0o755
+		if e.closed[path.Dir(p)] {
+			mode, e.closed[p] = 0o111, true
+		}
+		e.call("mkdirat", p, unix.SYS_MKDIRAT, []any{e.root, rel(p), mode})
 		return
 	}
 	e.call("mknodat", p, unix.SYS_MKNODAT, []any{e.root, rel(p), unix.S_IFREG | 0o444, 0})
@@ -320,7 +325,7 @@ func (e *emitter) openMask(n *node) {
 	m := e.b.NewReg()
 	e.newFS("tmpfs", [][2]string{{"mode", "0111"}, {"size", "1m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, m)
 	e.cover(n, m)
-	e.made[n.path] = true
+	e.made[n.path], e.closed[n.path] = true, true
 	e.seals = append(e.seals, m)
 }
 

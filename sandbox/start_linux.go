@@ -200,7 +200,7 @@ func (p *Plan) emit(so *StartOptions) (*emitter, func(), error) {
 		release()
 		return nil, nil, fmt.Errorf("landlock_create_ruleset for ABI %d: %w", p.abi, err)
 	}
-	e := &emitter{b: script.NewBuilder(), p: p, so: *so, ruleset: ruleset, made: map[string]bool{}, masks: map[string]bool{}}
+	e := &emitter{b: script.NewBuilder(), p: p, so: *so, ruleset: ruleset, made: map[string]bool{}, masks: map[string]bool{}, closed: map[string]bool{}}
 	for _, s := range p.steps {
 		s.emit(e)
 	}

@@ -42,7 +42,7 @@ for t in /tests/*.test; do
 	[ -f "$t.dir" ] && dir=$(cat "$t.dir")
 	cd "$dir"
 	echo "VMBEGIN $name"
-	timeout -s QUIT -k 5 "$PER" "$t" -test.v -test.skip="^TestHost" ${RUN:+-test.run="$RUN"}
+	timeout -s QUIT -k 5 "$PER" "$t" -test.v -test.skip="^Test(Host|Pure)" ${RUN:+-test.run="$RUN"}
 	rc=$?
 	read -r up _ </proc/uptime
 	echo

@@ -130,12 +130,6 @@ func TestRegistersAndStore(t *testing.T) {
 // and the deadline ends it (soundness: no P is held over the vfork).
 func TestStoppedInTheWindow(t *testing.T) {
 	b := NewBuilder()
-	b.Call(Step{"getpid", ""}, unix.SYS_GETPID, nil)
-	b.Call(Step{"kill", "itself: SIGSTOP"}, unix.SYS_KILL, []any{0, 0}, Ignore())
-	pause := unix.Timespec{Sec: 1}
-	_ = pause
-	// The script stops itself: tgkill(getpid(), gettid(), SIGSTOP).
-	b = NewBuilder()
 	r := b.NewReg()
 	b.Call(Step{"getpid", ""}, unix.SYS_GETPID, nil, Out(r))
 	b.Call(Step{"kill", "itself with SIGSTOP"}, unix.SYS_KILL, []any{r, int(unix.SIGSTOP)})
@@ -146,7 +140,7 @@ func TestStoppedInTheWindow(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		o := none()
-		o.Deadline = 300 * time.Millisecond
+		o.Deadline = time.Second
 		_, err := s.Fork(o)
 		done <- err
 	}()
@@ -157,7 +151,8 @@ func TestStoppedInTheWindow(t *testing.T) {
 			if !errors.Is(err, ErrDeadline) {
 				t.Fatalf("error %v, want the deadline", err)
 			}
-			if ticks < 10 {
+			// A held P would make it none; an emulated guest gives few.
+			if ticks < 2 {
 				t.Fatalf("other goroutines ran %d times only", ticks)
 			}
 			noChildren(t)

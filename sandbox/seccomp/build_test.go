@@ -167,7 +167,7 @@ func secondJudge(t testing.TB, f Filter) func(Data) Action {
 	}
 }
 
-func TestEmulatorAgreesWithXNet(t *testing.T) {
+func TestPureEmulatorAgreesWithXNet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, s := range []Spec{
 		{Arch: AMD64, AllowInet: true, SysVIPC: true}, {Arch: ARM64, AllowInet: true, SysVIPC: true},

@@ -255,7 +255,7 @@ func run(t testing.TB, f Filter, d Data) Action {
 }
 
 // K-019, K-022, K-028: every number, every kind of argument, every policy, both architectures.
-func TestFilterKeepsTheIntents(t *testing.T) {
+func TestPureFilterKeepsTheIntents(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	asked := 0
 	for _, a := range []Arch{AMD64, ARM64} {
@@ -304,7 +304,7 @@ func TestFilterKeepsTheIntents(t *testing.T) {
 }
 
 // Each value of each argument of the calls that are decided by arguments, the others at their most harmless.
-func TestArgumentsOneByOne(t *testing.T) {
+func TestPureArgumentsOneByOne(t *testing.T) {
 	harmless := map[string][][6]uint64{
 		"socket":     {{1, 1, 0}, {2, 1, 0}, {10, 2, 0}, {16, 3, 0}},
 		"socketpair": {{1, 1, 0}},

@@ -189,7 +189,7 @@ public class T {
 	},
 }
 
-func TestProgramsRun(t *testing.T) {
+func TestHostProgramsRun(t *testing.T) {
 	spec := Spec{Arch: thisArch(t), AllowInet: true, SysVIPC: true}
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // The tables are copies; golang.org/x/sys generates its numbers from the kernel's headers.
-func TestTablesAreThoseOfXSys(t *testing.T) {
+func TestHostTablesAreThoseOfXSys(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
 	if err != nil {
 		t.Fatalf("go list -m golang.org/x/sys: %v", err)
