@@ -223,6 +223,7 @@ func newScene(t *testing.T, prog binaries, c caller) *scene {
 	s.target["work"], s.target["suid"] = dir+"/work", dir+"/suid/probe"
 	s.target["state"], s.target["config"] = dir+"/home/area/state/secret", dir+"/home/config/lockbox/profiles"
 	s.target["unix_run"] = runSocket(t)
+	s.target["metadata"] = os.Getenv(ownNet) != ""
 	s.target["cgroup"], s.target["bpffs"], s.target["disk"] = mountOf("cgroup2"), bpffs(t, dir), disk()
 	return s
 }

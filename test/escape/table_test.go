@@ -121,7 +121,7 @@ var table = map[string]row{
 	"tcp":                  denied(noRoute),
 	"tcp6":                 denied(noRoute).unless("EADDRNOTAVAIL", noIPv6).unless("ECONNREFUSED", noIPv6).unless("EAFNOSUPPORT", noIPv6),
 	"tcp-mapped":           denied(noRoute).unless("EAFNOSUPPORT", noIPv6),
-	"tcp-metadata":         denied(noRoute).unless("ENETUNREACH", "the host has no route"),
+	"tcp-metadata":         denied(noRoute).unless("not-tried", "only root can make the network namespace in which it may be tried"),
 	"mptcp":                denied(filtered, []string{"EPROTONOSUPPORT"}).unless("EPROTONOSUPPORT", noKernel).unless("ENOPROTOOPT", "MPTCP is switched off"),
 	"tcp-fastopen":         denied(filtered, noReply).unless("ENOTSUP", "fast open is switched off"),
 	"tcp-fastopen-connect": denied(filtered, noReply),

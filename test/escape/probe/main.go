@@ -194,6 +194,7 @@ type target struct {
 	Parent int    `json:"parent"` // pid of the confined program's parent, filled in by run
 
 	TCP4       int    `json:"tcp4"`
+	Metadata   bool   `json:"metadata"` // 169.254.169.254 is this namespace's own, so that it may be tried
 	TCP6       int    `json:"tcp6"`
 	UDP4       int    `json:"udp4"`
 	UnixTmp    string `json:"unix_tmp"`

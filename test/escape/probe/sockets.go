@@ -17,13 +17,11 @@ var socketProbes = []probe{
 	{"tcp", func(t *target) error { return connect(unix.AF_INET, unix.SOCK_STREAM, 0, in4(t.TCP4)) }},
 	{"tcp6", func(t *target) error { return connect(unix.AF_INET6, unix.SOCK_STREAM, 0, in6(t.TCP6)) }},
 	{"tcp-mapped", func(t *target) error { return connect(unix.AF_INET6, unix.SOCK_STREAM, 0, mapped(t.TCP4)) }},
-	{"tcp-metadata", func(*target) error { // the address of cloud metadata services
-		err := connect(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0,
-			&unix.SockaddrInet4{Port: 80, Addr: [4]byte{169, 254, 169, 254}})
-		if err == unix.EINPROGRESS {
-			return nil
+	{"tcp-metadata", func(t *target) error { // the address of cloud metadata services
+		if !t.Metadata {
+			return errText("not-tried")
 		}
-		return err
+		return connect(unix.AF_INET, unix.SOCK_STREAM, 0, &unix.SockaddrInet4{Port: 80, Addr: [4]byte{169, 254, 169, 254}})
 	}},
 	{"mptcp", func(t *target) error { return connect(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP, in4(t.TCP4)) }},
 	{"tcp-fastopen", func(t *target) error {
