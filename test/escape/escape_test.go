@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lockbox/test/ownnet"
 )
 
 // A caller is who starts the run.
@@ -223,7 +225,7 @@ func newScene(t *testing.T, prog binaries, c caller) *scene {
 	s.target["work"], s.target["suid"] = dir+"/work", dir+"/suid/probe"
 	s.target["state"], s.target["config"] = dir+"/home/area/state/secret", dir+"/home/config/lockbox/profiles"
 	s.target["unix_run"] = runSocket(t)
-	s.target["metadata"] = os.Getenv(ownNet) != ""
+	s.target["metadata"] = ownnet.Inside()
 	s.target["cgroup"], s.target["bpffs"], s.target["disk"] = mountOf("cgroup2"), bpffs(t, dir), disk()
 	return s
 }
