@@ -145,12 +145,11 @@ func unused(parent, dir string) error {
 
 // settle waits until no hook has more than n programs: the kernel takes a program off in a work queue after its last pin is gone.
 func settle(parent string, n int) error {
-	for range 500 {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		have, err := bpf.Attached(parent)
 		if err != nil || have <= n {
 			return err
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 	return fmt.Errorf("%q still has more than %d egress programs attached: another mount namespace may have pinned a set of its own", parent, n)
 }
