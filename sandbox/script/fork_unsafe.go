@@ -155,7 +155,8 @@ func watch(f *frame, o ForkOptions) func() bool {
 		go func() {
 			defer close(returned)
 			for {
-				if fd := loadFD(&f.pidfd); fd >= 0 {
+				// The kernel writes the number before there is a descriptor behind it.
+				if fd := loadFD(&f.pidfd); fd >= 0 && unix.PidfdSendSignal(int(fd), 0, nil, 0) != unix.EBADF {
 					o.Hold(int(fd))
 					return
 				}
