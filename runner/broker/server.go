@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lockbox/profiles"
 	"lockbox/runner"
 	"lockbox/runner/broker/wire"
 )
@@ -74,7 +75,25 @@ func New(cfg Config) (*Server, error) {
 	for _, id := range left {
 		cfg.Log.Info("killed a run that an earlier runner left", "run", id)
 	}
+	if err := proveEgress(cfg.Engine); err != nil {
+		cfg.Log.Warn("no egress programs, so runs with net direct are refused", "error", err.Error())
+	}
 	return &Server{cfg: cfg, runs: map[string]*held{}, conns: map[int]int{}}, nil
+}
+
+// proveEgress has the engine load and prove its programs, and take away the
+// entries of runs that are gone, before there is any run: what attaches beside
+// live runs refuses them everything for a moment, until each has its entry.
+func proveEgress(e runner.Engine) error {
+	id, err := runner.NewID()
+	if err != nil {
+		return err
+	}
+	hold, err := e.Hold(id, profiles.Limits{}, &runner.Egress{})
+	if err != nil {
+		return err
+	}
+	return hold.Close()
 }
 
 // safeHost: with fs.suid_dumpable 1 a child that has changed its uid but shares
