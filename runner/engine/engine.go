@@ -16,6 +16,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -132,6 +133,18 @@ func (h *hold) openEgress(t *slot.Tree, dir string, want *runner.Egress) error {
 	for _, c := range want.Canaries {
 		h.ignore[c]++
 	}
+	// Two that make one entry at once would take each other's away.
+	entering, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("egress programs: %w", err)
+	}
+	defer entering.Close()
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Flock(int(entering.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return fmt.Errorf("egress programs: flock %q: %w", dir, err)
+	}
 	if _, err := set.Sweep(); err != nil {
 		return fmt.Errorf("egress programs: remove entries of ended runs: %w", err)
 	}
@@ -141,6 +154,7 @@ func (h *hold) openEgress(t *slot.Tree, dir string, want *runner.Egress) error {
 	if err := replace(set, h.slot.ID(), policy(want, set)); err != nil {
 		return fmt.Errorf("egress entry: %w", err)
 	}
+	entering.Close()
 	h.events, err = set.Watch(h.slot.ID(), ringSize)
 	if err != nil {
 		return fmt.Errorf("egress events: %w", err)
