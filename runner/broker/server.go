@@ -76,7 +76,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Log.Info("killed a run that an earlier runner left", "run", id)
 	}
 	if err := proveEgress(cfg.Engine); err != nil {
-		cfg.Log.Warn("no egress programs, so runs with net direct are refused", "error", err.Error())
+		return nil, fmt.Errorf("refusing to serve: the egress programs are not proved: %w", err)
 	}
 	return &Server{cfg: cfg, runs: map[string]*held{}, conns: map[int]int{}}, nil
 }
