@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,16 +107,23 @@ func play(role string) {
 		p.Release()
 		time.Sleep(60 * time.Second)
 		os.Exit(1)
-	case "daemon-and-exit":
+	case "daemon-and-exit": // the daemon keeps the caller's stdout, as its stderr
+		r, w, err := os.Pipe()
+		if err != nil {
+			fmt.Println("pipe:", err)
+			os.Exit(100)
+		}
 		p, err := os.StartProcess(os.Args[0], []string{os.Args[0]}, &os.ProcAttr{
 			Env:   []string{roleVar + "=wait"},
-			Files: []*os.File{nil, os.Stdout, nil}, Sys: &syscall.SysProcAttr{Setsid: true}})
+			Files: []*os.File{nil, w, os.Stdout}, Sys: &syscall.SysProcAttr{Setsid: true}})
 		if err != nil {
 			fmt.Println("daemon:", err)
 			os.Exit(100)
 		}
 		p.Release()
-		time.Sleep(300 * time.Millisecond)
+		w.Close()
+		line, _ := bufio.NewReader(r).ReadString('\n')
+		fmt.Print(line)
 		os.Exit(0)
 	case "euid":
 		fmt.Print(os.Geteuid())
