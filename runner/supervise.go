@@ -156,10 +156,11 @@ func (r *Run) account(receipt *Receipt, hold Hold, x sandbox.Exit, end *ending) 
 // went away or a cgroup that somebody removed.
 const notCounted = "the run's counters could not be read: its limits' and its network's denials are not known, nor all that it used"
 
-// filesNotObserved is why a receipt lists no file denials (facts of the kernel:
-// Landlock reports to audit only, which costs every process of the host for
-// good; tracing costs every system call).
-const filesNotObserved = "denied files and system calls are not listed: this host offers no source of them without a standing cost"
+// filesNotObserved is why a receipt lists no file denials: Landlock reports to
+// audit only, which costs every process of the host for good, and tracing costs
+// every system call. (From Linux 6.15 a BPF program on landlock_log_denial could
+// see them; lockbox has none.)
+const filesNotObserved = "denied files and system calls are not listed: lockbox observes them nowhere without a standing cost; `lockbox explain` answers for any path"
 
 func limitDenial(cause string, r *Run) Denial {
 	l := r.limits()
