@@ -182,7 +182,7 @@ func measure() counts {
 	b, _ := os.ReadFile("/proc/self/status")
 	for _, line := range strings.Split(string(b), "\n") {
 		fmt.Sscanf(line, "Threads: %d", &c.threads)
-		fmt.Sscanf(line, "VmRSS: %d", &c.rss)
+		fmt.Sscanf(line, "RssAnon: %d", &c.rss) // pages of the program itself come as they are first used
 	}
 	b, _ = os.ReadFile("/proc/self/mountinfo")
 	c.mounts = strings.Count(string(b), "\n")

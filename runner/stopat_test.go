@@ -151,7 +151,7 @@ func TestThousandRuns(t *testing.T) {
 		}
 	}
 	for _, p := range slices.Concat(plan, plan) { // once over before measuring
-		for range min(15, p.n/2) {
+		for range min(15, p.n) {
 			run(p.kind)
 		}
 	}
