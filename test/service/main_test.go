@@ -190,15 +190,6 @@ type denial struct {
 	Count                                 int
 }
 
-func (r *receipt) by(layer string) string {
-	for _, l := range r.Layers {
-		if l.Layer == layer {
-			return l.By
-		}
-	}
-	return ""
-}
-
 // find returns the denial of an operation on a target.
 func (r *receipt) find(op, target string) denial {
 	for _, d := range r.Denials {
